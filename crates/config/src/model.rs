@@ -294,6 +294,8 @@ pub struct Action {
     pub response_headers: Vec<ResponseHeader>,
     /// Changes to the request, if it goes to an upstream.
     pub request_headers: Vec<RequestHeader>,
+    /// The body of the request, if it goes to an upstream; `None`: the client's.
+    pub request_body: Option<Template>,
     /// Everything that applies before the action.
     pub guard: Option<Arc<Guard>>,
     /// Caching of its responses.

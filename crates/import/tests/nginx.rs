@@ -729,7 +729,6 @@ fn whole_of_main(main: &str) -> (Value, Vec<String>) {
 fn files_do_not_answer_in_place_of_a_program() {
     for handler in [
         "memcached_pass 127.0.0.1:11211;",
-        "stub_status;",
         "js_content a.b;",
         "perl a::handler;",
         "passenger_enabled on;",
@@ -903,6 +902,45 @@ fn http3_is_spoken_where_it_was() {
 }
 
 #[test]
+fn ranges_gzip_bodies_and_counts_are_carried_over() {
+    let (whole, findings) = whole(
+        "gunzip on; gunzip_buffers 4 8k; max_ranges 5; server { server_name s;
+            location /files/ { gunzip off; max_ranges 0; root /srv; }
+            location /body { proxy_set_body \"a=$arg_a\"; proxy_pass http://127.0.0.1:1; }
+            location /group { proxy_set_body ''; proxy_pass http://group; }
+            location /own { proxy_set_body $request_body; proxy_pass http://127.0.0.1:1; }
+            location = /counts { stub_status; allow 127.0.0.1; deny all; } }
+         upstream group { server 127.0.0.1:2; }",
+    );
+    assert_eq!(findings, [""; 0]);
+    let http = &whole["settings"]["http"];
+    assert_eq!(
+        (&http["gunzip"], &http["max_ranges"]),
+        (&json!(true), &json!(5))
+    );
+    let steps = whole["routes"]["s"].as_array().unwrap();
+    let action = |path: &str| {
+        let mut all = steps.iter();
+        let step = all.find(|step| step["match"]["uri"].to_string().contains(path));
+        step.unwrap_or_else(|| panic!("{path}: {whole:#}"))["action"].clone()
+    };
+    assert_eq!(
+        action("/files/")["http"],
+        json!({"gunzip": false, "max_ranges": 0})
+    );
+    assert_eq!(action("/body")["request_body"], "a=$raw_arg_a");
+    assert_eq!(action("/group")["request_body"], "");
+    assert!(action("/own")["request_body"].is_null());
+    let text = whole["routes"].to_string();
+    assert!(text.contains(r#"{"pass":"metrics/stub_status"}"#), "{text}");
+    // A body that depends on what is not known is not the client's without a report.
+    let (_, findings) = self::whole(
+        "server { location / { proxy_set_body $no_such_variable; proxy_pass http://127.0.0.1:1; } }",
+    );
+    assert_eq!(findings, ["proxy_set_body"]);
+}
+
+#[test]
 fn certificates_of_clients_are_asked_for() {
     let asks = "ssl_verify_client on; ssl_client_certificate /ca.pem;";
     for (http, server) in [
@@ -918,6 +956,7 @@ fn certificates_of_clients_are_asked_for() {
         let tls = &whole["listeners"]["*:443"]["tls"];
         assert_eq!(tls["client_ca"], "/ca.pem", "{http} {server}");
         assert!(tls["client_verify"].is_null(), "{http} {server}");
+        assert_eq!(tls["client_failure"], "page", "{http} {server}");
     }
     for asks in [
         "ssl_verify_client on;",
@@ -952,6 +991,7 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
     let tls = &whole["listeners"]["*:443"]["tls"];
     assert_eq!(tls["client_ca"], "/ca.pem");
     assert_eq!(tls["client_verify"], "optional");
+    assert_eq!(tls["client_failure"], "page");
     let steps = &whole["routes"]["listen-443"];
     assert_eq!(steps[0]["action"]["pass"], "routes/open");
     assert_eq!(
@@ -965,7 +1005,7 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
     assert_eq!(steps[3], json!({"action": {"pass": "routes/open"}}));
     assert_eq!(
         whole["routes"]["with-certificate"][0],
-        json!({"match": {"if": "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`"}, "action": {"return": 403}})
+        json!({"match": {"if": "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`"}, "action": {"return": 400}})
     );
     // The first one does not open the second one's door.
     let (whole, _) = self::whole(&format!(

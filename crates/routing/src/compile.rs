@@ -176,6 +176,7 @@ impl Router {
             rewrite: action.rewrite.clone(),
             response_headers: action.response_headers.clone().into(),
             request_headers: action.request_headers.clone().into(),
+            request_body: action.request_body.clone(),
             rules: self.rules_of(action.delivery.as_deref(), &action.pointer)?,
             scope: action.scope,
             cache: action.cache.clone(),
@@ -248,6 +249,7 @@ impl Router {
             }
             Pass::Fixed(Destination::Upstream(name)) => self.upstream(name.as_bytes()),
             Pass::Fixed(Destination::Metrics) => Some(CompiledPass::Metrics),
+            Pass::Fixed(Destination::StubStatus) => Some(CompiledPass::StubStatus),
             Pass::Fixed(Destination::Spooler(name)) => {
                 let index = self.spoolers.iter().position(|known| known == name);
                 index.map(CompiledPass::Spooler)

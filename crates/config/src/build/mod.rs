@@ -50,13 +50,19 @@ use crate::context::ValidationContext;
 use crate::model::Config;
 use crate::pattern::within_bounds;
 use crate::table::RootOptions;
+use crate::template::with_own_maps;
 
 /// Checks a document and builds the typed configuration.
 ///
 /// # Errors
 /// Every fault, in the order of the document as far as it was sent.
 pub fn validate(document: &Document, context: &ValidationContext) -> Result<Config, Diagnostics> {
-    within_bounds(|| checked(document, context))
+    checking(|| checked(document, context))
+}
+
+/// Runs `work`, which checks one configuration: neither its regular expressions nor its maps are those of another one.
+pub(crate) fn checking<T>(work: impl FnOnce() -> T) -> T {
+    within_bounds(|| with_own_maps(work))
 }
 
 fn checked(document: &Document, context: &ValidationContext) -> Result<Config, Diagnostics> {

@@ -80,8 +80,11 @@ const SECTIONS: [&str; 3] = ["routes", "applications", "upstreams"];
 /// requests.
 const SPOOLERS: &str = "spoolers";
 
-/// A destination of one word, which variables must not produce: otherwise clients could ask for it.
+/// A destination that variables must not produce: otherwise clients could ask for it.
 const METRICS: &str = "metrics";
+
+/// The metrics in nginx's form, below `metrics`.
+const STUB_STATUS: &str = "stub_status";
 
 /// Resolves a `pass` against the names of the configuration.
 pub(super) fn resolve(
@@ -102,6 +105,7 @@ pub(super) fn resolve(
         ["upstreams", name] => upstream(sections, name)?,
         [SPOOLERS, name] => spooler(sections, name)?,
         [METRICS] => Destination::Metrics,
+        [METRICS, STUB_STATUS] => Destination::StubStatus,
         [section, ..]
             if SECTIONS.contains(&section) || section == SPOOLERS || section == METRICS =>
         {
@@ -116,7 +120,7 @@ pub(super) fn resolve(
 }
 
 fn forms() -> String {
-    "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME`, `spoolers/NAME` or `metrics`"
+    "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME`, `spoolers/NAME`, `metrics` or `metrics/stub_status`"
         .to_owned()
 }
 

@@ -62,8 +62,8 @@ options! {
     /// The action for a request: one of `pass`, `proxy`, `return`, `share`
     pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"],
         followed_by [ShareOptions::ROWS, ScopeOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
-        /// Pass it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or
-        /// `metrics`
+        /// Pass it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME`,
+        /// `metrics` (for Prometheus) or `metrics/stub_status` (nginx's `stub_status`)
         pass: Unread [kind(ValueKind::String(Text::Pass))],
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; likewise with
         /// `https`, `fastcgi`, `uwsgi` or `scgi` for the protocol. The address may have variables, `http://$arg_server`,
@@ -74,6 +74,9 @@ options! {
         /// Fields to set in the request to the application, server or upstream; `null` removes one, and so does a
         /// value with variables that is empty; `{"add": "…"}` keeps existing ones
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
+        /// Body of the request to the server or upstream, instead of the client's: text with variables. The method stays,
+        /// and `Content-Type` is the client's unless `request_headers` sets it
+        request_body: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(&["proxy", "pass"]), beyond()],
         /// Cache responses: the name of a store of `settings.cache`, or an object
         cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
         /// Respond with this status

@@ -89,15 +89,23 @@ fn number(value: &Value, pointer: &str) -> u64 {
     number.unwrap_or_default()
 }
 
-/// `maintenance  requests get 503`; nothing without maintenance.
-fn maintenance(status: &Value) -> Option<String> {
-    let maintenance = status.get("maintenance")?;
-    let mut text = format!("{} requests get 503", style::bad("maintenance"));
-    match number(maintenance, "/retry_after") {
-        0 => {}
-        seconds => text.push_str(&format!(", try again after {}", time(seconds))),
-    }
-    Some(text)
+/// `maintenance  requests get 503`, and `maintenance  requests of /listeners/*:8080 get 503`; nothing without maintenance.
+fn maintenance(status: &Value) -> Vec<String> {
+    let line = |of: &str, maintenance: &Value| {
+        let mut text = format!("{} requests{of} get 503", style::bad("maintenance"));
+        match number(maintenance, "/retry_after") {
+            0 => {}
+            seconds => text.push_str(&format!(", try again after {}", time(seconds))),
+        }
+        text
+    };
+    let whole = status.get("maintenance").map(|one| line("", one));
+    let parts = status
+        .get("maintenance_of_parts")
+        .and_then(Value::as_object);
+    let parts = parts.into_iter().flatten();
+    let parts = parts.map(|(place, one)| line(&format!(" of {place}"), one));
+    whole.into_iter().chain(parts).collect()
 }
 
 /// `source       generation 7, applied, from http://10.0.0.1:2379 as node web-1`; nothing without a source.

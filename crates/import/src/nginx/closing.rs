@@ -59,7 +59,7 @@ const CLOSING: &[(Words, &str)] = &[
     (
         Words(
             "memcached_pass redis_pass redis2_pass passenger_enabled passenger_app_root api echo echo_exec
-            echo_location empty_gif f4f hls internal_redirect postgres_pass rds_json slowfs_cache ssi stub_status
+            echo_location empty_gif f4f hls internal_redirect postgres_pass rds_json slowfs_cache ssi
             upload_pass xslt_stylesheet",
         ),
         "use an application here; for the state of the server, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)",

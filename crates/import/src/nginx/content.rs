@@ -154,6 +154,9 @@ impl Compiler<'_> {
     }
 
     fn handler(&mut self, site: &Site, handler: &Statement) -> Value {
+        if handler.name() == "stub_status" {
+            return self.finish(site, when("pass", "metrics/stub_status"));
+        }
         if let Some(steps) = self.by_value(site, handler) {
             return self.as_action(&format!("{}-server", site.name), steps);
         }

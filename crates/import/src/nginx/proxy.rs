@@ -289,7 +289,24 @@ impl Compiler<'_> {
             }
         }
         self.request_fields(site, &mut action);
+        if statement.name() == "proxy_pass" {
+            self.request_body(site, &mut action);
+        }
         Some(action)
+    }
+
+    /// `proxy_set_body`.
+    fn request_body(&mut self, site: &Site, action: &mut Map<String, Value>) {
+        let Some((body, place)) = site.scope.request_body.clone() else {
+            return;
+        };
+        // The client's own.
+        if body == "$request_body" || body == "${request_body}" {
+            return;
+        }
+        if let Some(text) = self.text(site, &body, &place, "proxy_set_body") {
+            action.insert("request_body".to_owned(), text.template().into());
+        }
     }
 
     /// `proxy_set_header`.
