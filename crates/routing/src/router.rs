@@ -462,6 +462,7 @@ impl<'r> Way<'r> {
             CompiledPass::Route(route) => Move::Route(*route),
             CompiledPass::Upstream(index) => Move::End(DecisionKind::Upstream(*index)),
             CompiledPass::Metrics => Move::End(DecisionKind::Metrics),
+            CompiledPass::Nothing => Move::End(DecisionKind::NotFound),
             CompiledPass::Spooler(index) => Move::End(DecisionKind::Spooler(*index)),
             CompiledPass::Application { index, target } => {
                 let Some(application) = router.applications.get(*index) else {
