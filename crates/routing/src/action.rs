@@ -49,12 +49,17 @@ pub(crate) enum CompiledKind {
 #[derive(Clone, Debug)]
 pub(crate) enum CompiledPass {
     Route(usize),
-    Application { index: usize, target: Option<usize> },
+    Application {
+        index: usize,
+        target: Option<usize>,
+    },
     Upstream(usize),
     Metrics,
     StubStatus,
     Spooler(usize),
     Computed(Template),
+    /// The connections of the listener are not read as HTTP.
+    Nothing,
 }
 
 /// Numbers of guards in [`crate::Router::guards`], without duplicates.

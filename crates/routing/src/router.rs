@@ -471,6 +471,7 @@ impl<'r> Way<'r> {
             CompiledPass::Upstream(index) => Move::End(DecisionKind::Upstream(*index)),
             CompiledPass::Metrics => Move::End(DecisionKind::Metrics),
             CompiledPass::StubStatus => Move::End(DecisionKind::StubStatus),
+            CompiledPass::Nothing => Move::End(DecisionKind::NotFound),
             CompiledPass::Spooler(index) => Move::End(DecisionKind::Spooler(*index)),
             CompiledPass::Application { index, target } => {
                 let Some(application) = router.applications.get(*index) else {

@@ -4,6 +4,7 @@ A file of `snippets/`, `snippets/apache/` or `snippets/caddy/` has several, each
 
     === name                          and perhaps: `; lost: DIRECTIVE, …`, which the importer must report
     location / { return 204; }        the content of a `server`, or of `http` if it has a `server`;
+                                      a `stream` stands beside `http`;
                                       of a `<VirtualHost>`, or of the whole server if it has one; of a site, or of the Caddyfile if it has one
     +++ sub/.htaccess                 a file of the site, if there is one, and its content
     ---
@@ -34,7 +35,7 @@ OWN_PAGES = {
     "caddy": re.compile(rb"^$"),
 }
 # A line of these begins a configuration that has all of its parts.
-WHOLE = {"nginx": r"^\s*server\s*\{", "apache": r"^\s*<VirtualHost", "caddy": r"^\{"}
+WHOLE = {"nginx": r"^\s*(server|stream)\s*\{", "apache": r"^\s*<VirtualHost", "caddy": r"^\{"}
 
 
 @dataclass

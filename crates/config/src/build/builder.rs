@@ -10,7 +10,7 @@ use super::pass::{self, Sections};
 use super::reader::Reader;
 use crate::check::{self, Faults};
 use crate::context::ValidationContext;
-use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, Scope, TlsOnDemand};
+use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, Scope, Stream, TlsOnDemand};
 use crate::table::{ROOT, RootOptions};
 use crate::template::Template;
 
@@ -23,6 +23,8 @@ pub(super) struct Builder<'d> {
     pub(super) certificate_files: Vec<CertificateFile>,
     /// The limits that actions name.
     pub(super) limits: BTreeMap<String, Arc<Limit>>,
+    /// The streams that listeners name.
+    pub(super) streams: BTreeMap<String, Arc<Stream>>,
     /// True while reading an error page, or an action inside one.
     pub(super) in_error_page: bool,
     /// The automatic certificates found so far.
@@ -105,14 +107,15 @@ impl<'d> Builder<'d> {
         self.resolved(named.map(Pass::Fixed), node, pointer)
     }
 
-    fn resolved(
+    /// Returns a destination that was found, or reports why it was not.
+    pub(super) fn resolved<T>(
         &mut self,
-        resolved: Result<Pass, pass::DestinationError>,
+        resolved: Result<T, pass::DestinationError>,
         node: &'d TreeNode,
         pointer: Pointer,
-    ) -> Option<Pass> {
+    ) -> Option<T> {
         match resolved {
-            Ok(pass) => Some(pass),
+            Ok(found) => Some(found),
             Err(_) if self.faults.has(node) => None,
             Err(fault) if self.is_consequence(&fault) => None,
             Err(fault) => {

@@ -30,6 +30,7 @@ mod scope;
 mod settings;
 mod source;
 mod stored;
+mod streams;
 mod telemetry;
 mod tls;
 mod upstreams;
@@ -82,6 +83,7 @@ fn checked(document: &Document, context: &ValidationContext) -> Result<Config, D
         faults,
         certificate_files: Vec::new(),
         limits: BTreeMap::new(),
+        streams: BTreeMap::new(),
         in_error_page: false,
         acme_certificates: Vec::new(),
         on_demand: None,
@@ -109,6 +111,9 @@ impl Builder<'_> {
         let mut config = Config::default();
         if let Some((node, pointer)) = root.get(&RootOptions::limits) {
             self.named_limits(node, &pointer);
+        }
+        if let Some((node, pointer)) = root.get(&RootOptions::streams) {
+            self.named_streams(node, &pointer);
         }
         if let Some((node, pointer)) = root.get(&RootOptions::listeners) {
             config.listeners = self.listeners(node, &pointer);

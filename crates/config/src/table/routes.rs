@@ -1,6 +1,6 @@
 //! Options of routes: steps, conditions, actions.
 
-use tutti_options::table::{CASELESS, DECODED, Names, PLAIN, QUERY, Referent, Text, ValueKind};
+use tutti_options::table::{DECODED, Names, QUERY, Referent, Text, ValueKind};
 use tutti_options::{Options as _, Typed as _, Unread, options, words};
 
 use super::cache::CacheOptions;
@@ -8,7 +8,7 @@ use super::delivery::MirrorOptions;
 use super::gateways::{FastCgi, Scgi, Uwsgi};
 use super::guards::{CorsOptions, LIMITS};
 use super::identity::AuthenticateOptions;
-use super::kinds::ADDRESSES;
+use super::kinds::{ADDRESSES, CASELESS_PATTERNS, PLAIN_PATTERNS};
 use super::scope::ScopeOptions;
 use super::settings::{Encoding, HttpRequestOptions};
 use super::upstreams::ProxyOptions;
@@ -260,14 +260,6 @@ const DECODED_PATTERNS: ValueKind = ValueKind::OneOf(&[
 const QUERY_PATTERNS: ValueKind = ValueKind::OneOf(&[
     ValueKind::String(Text::Pattern(QUERY)),
     ValueKind::Array(&ValueKind::String(Text::Pattern(QUERY))),
-]);
-const CASELESS_PATTERNS: ValueKind = ValueKind::OneOf(&[
-    ValueKind::String(Text::Pattern(CASELESS)),
-    ValueKind::Array(&ValueKind::String(Text::Pattern(CASELESS))),
-]);
-const PLAIN_PATTERNS: ValueKind = ValueKind::OneOf(&[
-    ValueKind::String(Text::Pattern(PLAIN)),
-    ValueKind::Array(&ValueKind::String(Text::Pattern(PLAIN))),
 ]);
 
 const ARGUMENTS: ValueKind = ValueKind::OneOf(&[ARGUMENT_SET, ValueKind::Array(&ARGUMENT_SET)]);

@@ -110,8 +110,14 @@ fn closed_by(name: &str) -> Option<(Closing, &'static str, &'static str)> {
 
 /// The fate of a directive in a block, for the table of all directives.
 pub(crate) fn fate(name: &str, block: &str) -> Fate {
-    if matches!(block, "stream" | "mail" | "zone_sync") || matches!(name, "stream" | "mail") {
-        return Fate::lost(harmless_directives::cure("stream"));
+    if block == "mail" || name == "mail" {
+        return Fate::lost(harmless_directives::cure("mail"));
+    }
+    if name == "stream" {
+        return Fate::carried();
+    }
+    if matches!(block, "stream" | "zone_sync") {
+        return super::stream_fates::fate(name);
     }
     if block == "upstream" {
         return super::outcomes::of_upstream(name);

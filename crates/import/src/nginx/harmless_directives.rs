@@ -17,7 +17,7 @@ const READ: Words = Words(
     proxy_request_buffering proxy_send_timeout proxy_set_header proxy_ssl_server_name proxy_ssl_name proxy_ssl_verify
     proxy_ssl_trusted_certificate real_ip_header real_ip_recursive return rewrite root satisfy scgi_connect_timeout
     scgi_hide_header scgi_intercept_errors scgi_param scgi_pass scgi_read_timeout scgi_send_timeout send_timeout
-    server server_name server_tokens set set_real_ip_from ssl ssl_certificate ssl_certificate_key
+    server server_name server_tokens set stream set_real_ip_from ssl ssl_certificate ssl_certificate_key
     ssl_client_certificate ssl_crl ssl_ocsp ssl_protocols ssl_reject_handshake ssl_session_cache ssl_session_timeout
     ssl_session_tickets ssl_trusted_certificate ssl_verify_client try_files types default_type upstream uwsgi_param
     uwsgi_pass uwsgi_connect_timeout uwsgi_hide_header uwsgi_intercept_errors uwsgi_read_timeout uwsgi_send_timeout
@@ -140,8 +140,8 @@ const LOST: &[(Words, &str)] = &[
         "use an application for this",
     ),
     (
-        Words("stream mail"),
-        "Tutti supports only HTTP; keep this part in nginx",
+        Words("mail"),
+        "Tutti does not read mail protocols: pass the connections on in a stream (`docs/proxy/streams.md`), or keep this part in nginx",
     ),
 ];
 

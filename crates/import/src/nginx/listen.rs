@@ -404,7 +404,7 @@ fn host_entries<'h>(hosts: &'h [Host<'_>], address: &str) -> Vec<&'h Listen> {
 }
 
 /// An address as a listener's name.
-fn address(text: &str) -> Option<String> {
+pub(super) fn address(text: &str) -> Option<String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Some(format!("unix:{path}"));
     }

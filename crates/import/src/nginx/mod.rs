@@ -37,6 +37,9 @@ mod scope;
 mod server;
 mod settings;
 mod site;
+mod stream;
+mod stream_choice;
+mod stream_fates;
 mod text_type;
 pub(crate) mod tree;
 mod types;
@@ -67,7 +70,7 @@ pub(crate) fn import(
     sources: &dyn Sources,
     findings: &mut Findings,
 ) -> Result<Value, UnreadableSource> {
-    let (mut main, mut http) = (Vec::new(), Vec::new());
+    let (mut main, mut http, mut streams) = (Vec::new(), Vec::new(), Vec::new());
     let mut has_main = false;
     let mut pools: Vec<Pool> = Vec::new();
     for path in files {
@@ -77,12 +80,14 @@ pub(crate) fn import(
         } else {
             // The file of a site has no `http` around it.
             let statements = tree::read(path, sources, findings)?;
-            let has_http = statements.iter().any(|one| one.name() == "http");
+            let has = |name: &str| statements.iter().any(|one| one.name() == name);
+            let (has_http, has_stream) = (has("http"), has("stream"));
             has_main |= has_http;
             for statement in statements {
                 match statement.name() {
                     "http" => http.extend(statement.block.unwrap_or_default()),
-                    _ if has_http => main.push(statement),
+                    "stream" => streams.extend(statement.block.unwrap_or_default()),
+                    _ if has_http || has_stream => main.push(statement),
                     _ => http.push(statement),
                 }
             }
@@ -115,6 +120,7 @@ pub(crate) fn import(
     let http = in_server(http, compiler.findings);
     compiler.report_outside(&http);
     compiler.http(&http, has_main);
+    compiler.stream(&streams);
     if compiler.out.listeners.is_empty()
         && compiler.findings.is_whole()
         && let Some(file) = files.first()

@@ -373,7 +373,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn group(&mut self, group: &Statement, protocol: &str) -> Map<String, Value> {
+    pub(super) fn group(&mut self, group: &Statement, protocol: &str) -> Map<String, Value> {
         let mut upstream = Map::new();
         let mut servers = Map::new();
         for statement in group.inner() {
@@ -539,7 +539,7 @@ fn add_server(servers: &mut Map<String, Value>, address: String, mut options: Ma
 }
 
 /// An address with its port; nginx's default is that of the scheme.
-fn with_port(address: &str, port: u16) -> String {
+pub(super) fn with_port(address: &str, port: u16) -> String {
     let last = address.rsplit_once(']').map_or(address, |(_, rest)| rest);
     if address.starts_with("unix:") || last.contains(':') {
         address.to_owned()
