@@ -17,6 +17,7 @@ mod gateway;
 mod guards;
 mod harmless_directives;
 mod if_block;
+mod index_file;
 mod kept;
 mod limits;
 mod links;
@@ -198,7 +199,7 @@ impl Compiler<'_> {
             meaning: self.maps(http),
             entry: String::new(),
             named: BTreeMap::new(),
-            special: Vec::new(),
+            others: Vec::new(),
             prefix: None,
             expression: None,
             is_exact: false,
