@@ -1503,7 +1503,7 @@ fn a_rule_that_changes_nothing_opens_no_internal_location() {
         "rewrite ^/a /b last;",
     ] {
         let imported = imported(&format!(
-            "server {{ server_name s; root /srv; {rule} location /int/ {{ internal; }} location / {{ return 204; }} }}"
+            "server {{ server_name s; root /srv; {rule} location /int/ {{ internal; return 204; }} location / {{ return 204; }} }}"
         ));
         let routes = &imported.configuration["routes"];
         let outside = routes["s-outside"].to_string();
@@ -1732,7 +1732,7 @@ fn an_index_file_is_looked_for_in_all_locations() {
             "location / { } location ~* \\.(css|js)$ { expires 1d; }",
             false,
         ),
-        ("location / { } location ~ /\\. { deny all; }", false),
+        ("location / { } location ~ /\\. { return 403; }", false),
         ("location / { try_files $uri $uri/ =404; }", false),
         (
             "if ($host = old) { return 301 http://new$request_uri; }",

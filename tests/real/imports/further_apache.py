@@ -1,6 +1,6 @@
 """Further public applications on Apache, each configuration in our own words with the directives that its documentation uses."""
 
-from imports.apache import ApacheSite
+from imports.apache import ApacheSite, ReverseProxyApache
 from imports.nginx import PROBE
 from imports.public_apache import FORWARDED, Forwarded
 from imports.replay import Request
@@ -11,7 +11,7 @@ class DiscourseOnApache(Forwarded):
 
     name = "apache-discourse"
     modules = ("proxy", "proxy_http")
-    allowed = FORWARDED
+    allowed = (*FORWARDED, *ReverseProxyApache.allowed)
     folders = ("/", "/t/", "/.well-known/", "/offline/")
     prefix = ""
     names = ("offline/index.html", "offline/a.css", ".well-known/acme-challenge/token", "robots.txt", "offline/b.png")
@@ -49,7 +49,7 @@ class MastodonOnApache(Forwarded):
 
     name = "apache-mastodon"
     modules = ("proxy", "proxy_http", "proxy_wstunnel")
-    allowed = FORWARDED
+    allowed = (*FORWARDED, *ReverseProxyApache.allowed)
     folders = ("/", "/assets/", "/packs/", "/system/", "/emoji/")
     prefix = ""
     fields = ("cache-control", "x-content-type-options", "strict-transport-security")
@@ -102,7 +102,7 @@ class JitsiOnApache(Forwarded):
     allowed = FORWARDED
     folders = ("/", "/libs/", "/css/", "/images/", "/static/")
     prefix = "/http-bind"
-    names = ("index.html", "libs/a.js", "libs/b.map", "css/all.css", "images/logo.svg", "fonts/f.woff2", "static/x.html", "static/404.html", "sounds/s.wav", "lang/main.json", "site-config.js")
+    names = ("index.html", "libs/a.js", "libs/b.map", "css/all.css", "images/logo.svg", "fonts/f.woff2", "static/x.html", "static/404.html", "sounds/s.mp3", "lang/main.json", "site-config.js")
 
     def configuration(self, port):
         return f"""
@@ -110,7 +110,7 @@ class JitsiOnApache(Forwarded):
     ServerName site.example
     DocumentRoot {self.root}
     <Directory {self.root}>
-        Options Indexes FollowSymLinks
+        Options FollowSymLinks
         AllowOverride All
         Order allow,deny
         Allow from all
@@ -170,7 +170,7 @@ class LaradockOnApache(ApacheSite):
         return f"""
 <VirtualHost *:{port}>
     ServerName site.example
-    DocumentRoot {self.root}/public/
+    DocumentRoot {self.root}/public
     DirectoryIndex index.php
     Options Indexes FollowSymLinks
     <Directory "{self.root}/public/">

@@ -55,7 +55,12 @@ class Laravel(NginxSite):
     scripts = ("/index.php", "/other.php")
     folders = ("/", "/build/", "/storage/")
     fields = ("x-frame-options", "x-content-type-options")
-    allowed = (("a folder without an index: the front controller answers, nginx says 403", is_folder_for_front_controller),)
+    allowed = (
+        ("a folder without an index: the front controller answers, nginx says 403", is_folder_for_front_controller),
+        ("a path behind a script: nginx takes it for the script's name where nothing splits it", lambda request, old, new, differing: differing == ["body"] and ".php/" in request.target),
+        ("another script than the front controller: nginx shows its source or asks `/index.php`, Tutti says 404, and so says the import",
+         lambda request, old, new, differing: (old.status, new.status) == (200, 404) and ".php" in request.target),
+    )
 
     def prepare(self):
         for name in ("public/index.php", "public/other.php"):
@@ -101,6 +106,10 @@ class Joomla(NginxSite):
     scripts = ("/index.php", "/administrator/index.php", "/images/evil.php", "/media/evil.php")
     folders = ("/", "/administrator/", "/images/", "/media/", "/cache/", "/api/")
     fields = ("cache-control", "x-content-type-options")
+    allowed = (
+        ("the page for an error is asked with GET: nginx leaves the type of the client's body", lambda request, old, new, differing: differing == ["body"] and old.status == 403 and request.method in ("POST", "PUT")),
+        ("a method that no file has, where there is none: Tutti says 405", lambda request, old, new, differing: request.method == "POST" and (old.status, new.status) == (404, 405)),
+    )
 
     def prepare(self):
         for name in ("index.php", "administrator/index.php", "images/evil.php", "media/evil.php", "api/index.php"):
