@@ -52,7 +52,8 @@ class ApacheMaker:
         return self.one("AllowOverride All", "AllowOverride All", "AllowOverride None", "AllowOverride AuthConfig", "AllowOverride FileInfo")
 
     def options(self):
-        return self.one("Options None", "Options FollowSymLinks", "Options -FollowSymLinks", "Options +Indexes", "Options SymLinksIfOwnerMatch", "Options Indexes")
+        # Without `Indexes`: Apache lists no folder if a section refuses the name of its index, be there such a file or not.
+        return self.one("Options None", "Options FollowSymLinks", "Options -FollowSymLinks", "Options +FollowSymLinks", "Options SymLinksIfOwnerMatch", "Options All")
 
     def index(self):
         return self.one("DirectoryIndex home.html index.html", "DirectoryIndex a.txt", "DirectoryIndex none.html /b.html", "DirectoryIndex disabled", "DirectorySlash Off")
