@@ -53,7 +53,7 @@ class ApacheMaker:
 
     def options(self):
         # Without `Indexes`: Apache lists no folder if a section refuses the name of its index, be there such a file or not.
-        return self.one("Options None", "Options FollowSymLinks", "Options -FollowSymLinks", "Options +FollowSymLinks", "Options SymLinksIfOwnerMatch", "Options All")
+        return self.one("Options None", "Options FollowSymLinks", "Options -FollowSymLinks", "Options +FollowSymLinks", "Options SymLinksIfOwnerMatch", "Options None")
 
     def index(self):
         return self.one("DirectoryIndex home.html index.html", "DirectoryIndex a.txt", "DirectoryIndex none.html /b.html", "DirectoryIndex disabled", "DirectorySlash Off")
