@@ -418,16 +418,5 @@ pub(super) fn address(text: &str) -> Option<String> {
             None => (text.to_owned(), "80"),
         },
     };
-    port.parse::<u16>().ok()?;
-    match host.as_str() {
-        "*" | "0.0.0.0" => Some(format!("*:{port}")),
-        "localhost" => Some(format!("127.0.0.1:{port}")),
-        host => {
-            let address = format!("{host}:{port}");
-            address
-                .parse::<std::net::SocketAddr>()
-                .is_ok()
-                .then_some(address)
-        }
-    }
+    crate::program::listener(&host, port)
 }

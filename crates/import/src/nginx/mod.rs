@@ -17,6 +17,7 @@ mod gateway;
 mod guards;
 mod harmless_directives;
 mod if_block;
+mod index_file;
 mod kept;
 mod limits;
 mod links;
@@ -204,7 +205,7 @@ impl Compiler<'_> {
             meaning: self.maps(http),
             entry: String::new(),
             named: BTreeMap::new(),
-            special: Vec::new(),
+            others: Vec::new(),
             prefix: None,
             expression: None,
             is_exact: false,
