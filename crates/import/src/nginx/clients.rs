@@ -52,8 +52,6 @@ impl Compiler<'_> {
                 "client_ca".to_owned(),
                 crate::output::one_or_many(authorities.clone()),
             );
-            // nginx answers 400 to such clients.
-            tls.insert("client_failure".to_owned(), "page".into());
             if !is_required {
                 tls.insert("client_verify".to_owned(), "optional".into());
             }
