@@ -61,7 +61,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz sim build-sim sim-proves test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz sim build-sim sim-proves test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository soak test-pairs
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -148,6 +148,7 @@ test-steps:
 	$(call IN,http) "simulator" $(MAKE) --no-print-directory sim SEEDS=1-1000000000 SECONDS=60
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
+	$(call IN,fleet) --after $(PROGRAMS) "pairs of capabilities" $(MAKE) --no-print-directory test-pairs
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
@@ -255,6 +256,7 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/imports_run.py --dist $(DIST)
 	python3 tests/real/snippets_run.py --dist $(DIST)
 	python3 tests/real/imports_cases.py --dist $(DIST)
+	python3 tests/real/imports_fuzz.py --dist $(DIST) $(if $(LONG),--count 480)
 	python3 tests/agents/run.py --quick --dist $(DIST)
 
 test-real-debian: ## the same on SUITE (trixie), another Debian, with all that it has; those that take minutes to build, too (root only; most of an hour)
@@ -265,6 +267,13 @@ test-real-debian: ## the same on SUITE (trixie), another Debian, with all that i
 test-suites: ## the test suites of others (tests/suites) against DIST; the results are docs/project/conformance.md
 	@packaging/install-deps test
 	python3 tests/suites/run.py --dist $(DIST) $(SUITES)
+
+# `TRIPLES=1`: each three of them (half an hour); `PAIRS=--list` and others: see tests/pairs/run.py.
+test-pairs: ## each pair of thirty capabilities together, on a server of its own for each combination
+	@packaging/install-deps build test
+	$(CARGO) build --workspace --bins
+	env -C tests/pairs python3 -m unittest -q test_covering
+	python3 tests/pairs/run.py --programs $(TARGET)/debug $(if $(TRIPLES),--triples) $(PAIRS)
 
 # Each tool is fetched once, below the target folder.
 test-agents: ## agents, debuggers, profilers and coverage tools on applications of DIST (a quarter of an hour): docs/languages/agents.md
@@ -409,7 +418,11 @@ test-long: build ## every fault at length, all that a release has, then an hour 
 	$(MAKE) --no-print-directory test-debian
 	$(MAKE) --no-print-directory test-real-debian
 	$(MAKE) --no-print-directory test-packages-debian
-	python3 bench/soak.py --dist $(DIST) --minutes $(or $(MINUTES),60)
+	$(MAKE) --no-print-directory soak HOURS=$(or $(HOURS),1)
+
+soak: ## HOURS (4) of all languages, protocols, jobs, changes, kills and upgrades at once, in DIST; memory, descriptors and files must stay flat
+	@packaging/install-deps build test real bench
+	python3 tests/soak/run.py --dist $(DIST) --hours $(or $(HOURS),4)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60); what it found is kept in fuzz/corpus
 	@packaging/install-deps build fuzz

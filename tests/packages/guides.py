@@ -44,6 +44,7 @@ ELSEWHERE = {
     "docs/proxy/fastcgi.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/operate/isolation.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/http/access.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/proxy/streams.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/proxy/upstreams.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/operate/processes.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/operate/metrics.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),

@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from each import Fault, run_each  # noqa: E402
 from imports.apache import DebianDefault, DjangoOnApache, DokuWikiPackage, Laravel, PhpMyAdminPackage, ReverseProxyApache, Symfony, WordPressRules  # noqa: E402
 from imports.caddy import CaddySite  # noqa: E402
+from imports.further_apache import FURTHER_APACHE  # noqa: E402
+from imports.further_nginx import FURTHER_NGINX  # noqa: E402
 from imports.more_nginx import MORE_NGINX  # noqa: E402
 from imports.nginx import Drupal, FrontController, Guarded, Nextcloud, ReverseProxy, Static, WordPressPackage  # noqa: E402
 from imports.programs import DjangoOnUwsgi, Gunicorn, Puma  # noqa: E402
@@ -28,7 +30,7 @@ from imports.servers import IS_ROOT, Imported  # noqa: E402
 SITES = (WordPressPackage, Nextcloud, Drupal, FrontController, Static, ReverseProxy, Guarded)
 SITES += (DjangoOnUwsgi, Gunicorn, Puma, CaddySite)
 SITES += (DebianDefault, DokuWikiPackage, PhpMyAdminPackage, WordPressRules, Laravel, Symfony, DjangoOnApache, ReverseProxyApache)
-SITES += (*PUBLIC_NGINX, *MORE_NGINX, *PUBLIC_APACHE)
+SITES += (*PUBLIC_NGINX, *MORE_NGINX, *FURTHER_NGINX, *PUBLIC_APACHE, *FURTHER_APACHE)
 
 # Requests that each configuration is asked at least.
 LEAST = 200

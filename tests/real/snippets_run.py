@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -66,6 +67,7 @@ class Bench:
         self.behind.run([sys.executable, FOLDER / "backend.py", self.backend], "backend.log")
         self.behind.run([sys.executable, FOLDER / "fcgi.py", self.fcgi], "fcgi.log")
         self.behind.wait()
+        self.certificates = certificates(folder / "certificates")
         self.tutti = SnippetServer(folder / "tutti", dist)
         self.tutti.launch()
 
@@ -77,7 +79,7 @@ class Bench:
         """The configuration and the files of the site that a snippet has, with its names replaced."""
         server = SERVERS[snippet.server]
         text = snippet.text if snippet.is_whole() else server.around(snippet.text)
-        names = {"PORT": port, "ROOT": self.root, "BACKEND": f"127.0.0.1:{self.backend}", "DEAD": f"127.0.0.1:{self.dead}",
+        names = {"PORT": port, "PORT2": free_port(), "ROOT": self.root, "BACKEND": f"127.0.0.1:{self.backend}", "DEAD": f"127.0.0.1:{self.dead}",
                  "FCGI": f"127.0.0.1:{self.fcgi}", "TMP": folder / "logs", "CONF": folder}
 
         def replaced(text):
@@ -95,6 +97,8 @@ class Bench:
         logs.chmod(0o777)
         for name, text in {"htpasswd": HTPASSWD, "hashes": HASHES, "groups": "staff: anna\n"}.items():
             (folder / name).write_text(text)
+        for path in self.certificates.iterdir():
+            shutil.copy(path, folder)
         old = Old(folder)
         text, files = self.filled(snippet, old.port, folder)
         for name, content in files.items():
@@ -110,10 +114,11 @@ class Bench:
 
     def compare(self, snippet, old, text):
         logs = old.folder / "logs"
+        requests = [replace(request, tls=request.tls.replace("@CONF@", str(old.folder))) for request, _ in snippet.requests]
         conf = SERVERS[snippet.server].start(old, text)
         try:
             old.wait()
-            before = [ask(old.port, request) for request, _ in snippet.requests]
+            before = [ask(old.port, request) for request in requests]
         finally:
             old.stop()
         log_before = logged(logs)
@@ -131,7 +136,7 @@ class Bench:
         status, body = self.tutti.put("/config", json.loads(done.stdout))
         if status != 200:
             return before, None, report["findings"], f"PUT: {status} {body}", done.stdout
-        after = [ask(old.port, request) for request, _ in snippet.requests]
+        after = [ask(old.port, request) for request in requests]
         if log_before:
             deadline = time.monotonic() + 3
             while time.monotonic() < deadline and logged(logs) != log_before:
@@ -141,6 +146,26 @@ class Bench:
                 before.append(f"log {log_before}")
                 after.append(f"log {log_after}")
         return before, after, report["findings"], None, done.stdout
+
+
+def certificates(folder):
+    """A folder with an authority, a certificate of it for the site and one for a client, and one of a stranger."""
+    folder.mkdir()
+
+    def make(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc")
+    for name in ("ca", "stranger"):
+        make("req", "-x509", *curve, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", "-days", "3650")
+    for name, alternative in (("site", "subjectAltName=DNS:site.example"), ("client", "subjectAltName=DNS:client.example")):
+        make("req", "-x509", *curve, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", "-days", "3650", "-CA", "ca.pem", "-CAkey", "ca.key",
+             "-addext", alternative, "-addext", "basicConstraints=critical,CA:FALSE")
+    for name in ("client", "stranger"):
+        path = folder / f"{name}.pem"
+        path.write_text(path.read_text() + (folder / f"{name}.key").read_text())
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    return folder
 
 
 # `secret`, in several forms.

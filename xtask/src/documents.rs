@@ -1,4 +1,4 @@
-//! Every file that the documents name exists, every heading they lead to, and every test.
+//! Every file that the documents name exists, every heading they lead to, and every test and constant.
 
 use std::path::Path;
 
@@ -43,12 +43,17 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("{document} cannot be read"))?;
         let folder = path.parent().unwrap_or(root);
-        for (offset, file, test) in tests_named(&text) {
+        for (offset, file, name) in items_named(&text) {
             let source = std::fs::read_to_string(root.join(file)).unwrap_or_default();
-            if !source.contains(&format!("fn {test}(")) {
+            let is_constant = !name.contains(|letter: char| letter.is_ascii_lowercase());
+            let (kind, definition) = match is_constant {
+                true => ("constant", format!("const {name}: ")),
+                false => ("test", format!("fn {name}(")),
+            };
+            if !source.contains(&definition) {
                 breaches.push(Breach::new(
                     format!("{document}:{}", line_of(&text, offset)),
-                    format!("there is no test `{test}` in `{file}`"),
+                    format!("there is no {kind} `{name}` in `{file}`"),
                 ));
             }
         }
@@ -74,8 +79,8 @@ pub(crate) fn check_release(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The tests named as `PATH.rs::TEST` in backticks: offset, path, test.
-fn tests_named(text: &str) -> Vec<(usize, &str, &str)> {
+/// The tests and constants named as `PATH.rs::NAME` in backticks: offset, path, name.
+fn items_named(text: &str) -> Vec<(usize, &str, &str)> {
     text.match_indices(".rs::")
         .filter_map(|(offset, _)| {
             let start = text.get(..offset)?.rfind('`')? + 1;
@@ -173,7 +178,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{headings, links, tests_named};
+    use super::{headings, items_named, links};
 
     #[test]
     fn headings_are_linked_to_by_plain_names() {
@@ -192,7 +197,7 @@ mod tests {
     #[test]
     fn tests_are_named_by_file_and_name() {
         let text = "| a | `tests/a.rs::one` |\n`x` `crates/b/tests/c.rs::two`";
-        let named: Vec<(&str, &str)> = tests_named(text)
+        let named: Vec<(&str, &str)> = items_named(text)
             .into_iter()
             .map(|(_, file, test)| (file, test))
             .collect();

@@ -9,6 +9,7 @@
 mod advisories;
 mod arrows;
 mod book;
+mod bounds;
 mod breach;
 mod c_files;
 mod circles;
@@ -126,6 +127,7 @@ fn check() -> Result<Vec<Breach>> {
     breaches.extend(interfaces::check(&root, &crates)?);
     breaches.extend(words::check(&root)?);
     breaches.extend(documents::check(&root)?);
+    breaches.extend(bounds::check(&root)?);
     breaches.extend(sentences::check(&root)?);
     breaches.extend(features::check(&root)?);
     breaches.extend(targets::check(&root)?);

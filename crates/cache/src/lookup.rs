@@ -14,6 +14,7 @@ use crate::fetches::Lead;
 use crate::freshness::Use;
 use crate::key::Key;
 use crate::recording::{Purpose, Recording, RequestTerms};
+use crate::rest::Rest;
 use crate::slice::Slice;
 use crate::store::{Found, LookupMode, ResponseStore};
 use crate::stored::Stored;
@@ -107,11 +108,7 @@ impl CacheLookup {
             }
         }
         if let Some(slice) = &self.slice {
-            for name in ["Range", "If-Range"] {
-                edits.retain(|edit| !edit.is_of(name));
-            }
-            edits.push(Edit::set("Range", slice.range_field()));
-            edits.push(Edit::remove("If-Range"));
+            ask_for(slice.range_field(), edits);
         }
         let purpose = match self.keeps {
             true => Purpose::Keep(RequestTerms {
@@ -137,6 +134,25 @@ impl CacheLookup {
         recording
     }
 
+    /// Returns the recorder that passes on the rest of a response whose first slices have been sent. Changes the request so that it
+    /// fetches the rest.
+    pub fn rest(&self, rest: Rest, edits: &mut Vec<Edit>) -> Recording {
+        for name in ["If-None-Match", "If-Modified-Since"] {
+            edits.retain(|edit| !edit.is_of(name));
+            edits.push(Edit::remove(name));
+        }
+        ask_for(rest.range_field(), edits);
+        Recording {
+            store: Arc::clone(&self.store),
+            cache: Arc::clone(&self.cache),
+            key: self.key.clone(),
+            purpose: Purpose::PassOn(rest),
+            forward: ForwardReason::Request,
+            slice: None,
+            state: RefCell::default(),
+        }
+    }
+
     fn may_use(&self, stored: &Stored) -> bool {
         (!self.is_authorized || stored.freshness.allows_authorized)
             && (!self.has_cookies || !stored.freshness.is_assumed)
@@ -160,6 +176,15 @@ impl CacheLookup {
             (Use::Validate, found) => found,
         }
     }
+}
+
+/// Changes a request so that it asks for this range, whatever the client asks for.
+fn ask_for(range: Vec<u8>, edits: &mut Vec<Edit>) {
+    for name in ["Range", "If-Range"] {
+        edits.retain(|edit| !edit.is_of(name));
+    }
+    edits.push(Edit::set("Range", range));
+    edits.push(Edit::remove("If-Range"));
 }
 
 /// The values of all request fields of this name, joined as the application or server receives them: `Vary` is about these.

@@ -19,6 +19,7 @@ use crate::fetches::Lead;
 use crate::freshness::Freshness;
 use crate::key::Key;
 use crate::purge::Purge;
+use crate::rest::{Rest, RestFailure, RestState};
 use crate::slice::Slice;
 use crate::store::{BodyReservation, ResponseStore};
 use crate::stored::{Stored, freshened};
@@ -36,6 +37,8 @@ pub enum Purpose {
     Invalidate,
     /// Stores it if that is permitted.
     Keep(RequestTerms),
+    /// Passes it on to a client that has its beginning, without storing it.
+    PassOn(Rest),
 }
 
 /// Facts about the request that are needed when its response arrives.
@@ -82,6 +85,8 @@ pub struct RecordingState {
     pub instead: Option<(Arc<Stored>, Hit)>,
     /// The slice that has been recorded.
     slice: Option<Arc<Stored>>,
+    /// The rest of a response that is passed on.
+    rest: RestState,
     /// The response is not stored.
     is_given_up: bool,
 }
@@ -236,6 +241,10 @@ impl Recording {
                     self.invalidate(fields);
                 }
             }
+            Purpose::PassOn(rest) => {
+                let state = rest.begin((status, length), &fields.collect());
+                self.state.borrow_mut().rest = state;
+            }
             Purpose::Keep(terms) => {
                 let mut fields: FieldLines = fields.collect();
                 let validators = validators(&fields);
@@ -303,6 +312,9 @@ impl Recording {
                     self.invalidate(fields);
                 }
             }
+            Purpose::PassOn(_) => {
+                self.state.borrow_mut().rest = RestState::Failed(RestFailure::Unavailable);
+            }
             Purpose::Keep(_) => self.give_up(Some(NotStored::Elsewhere), now),
         }
     }
@@ -348,6 +360,7 @@ impl Recording {
     pub fn write(&self, append: impl FnOnce(&mut BytesMut), length: usize, now: Millis) {
         let mut state = self.state.borrow_mut();
         let Some(taking) = &mut state.taking else {
+            state.rest.write(append, length);
             return;
         };
         if taking.room.grow(length) {
@@ -364,9 +377,28 @@ impl Recording {
         self.give_up(Some(NotStored::Size), now);
     }
 
-    /// True while the response is recorded.
+    /// True while the response is recorded, or passed on.
     pub fn is_taking(&self) -> bool {
-        self.state.borrow().taking.is_some()
+        let state = self.state.borrow();
+        state.taking.is_some() || state.rest.is_taking()
+    }
+
+    /// Takes the bytes of the rest of a response that have come.
+    pub fn take_rest(&self) -> Bytes {
+        self.state.borrow_mut().rest.take()
+    }
+
+    /// True if bytes of the rest can be taken, or no more will come.
+    pub fn has_rest(&self) -> bool {
+        self.state.borrow().rest.has_news()
+    }
+
+    /// True if all of the rest has come.
+    ///
+    /// # Errors
+    /// It has not, and will not if the response has ended or its head has been rejected.
+    pub fn rest_outcome(&self) -> Result<(), RestFailure> {
+        self.state.borrow().rest.outcome()
     }
 
     /// The body is complete.

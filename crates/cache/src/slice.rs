@@ -54,6 +54,14 @@ pub fn total(slice: &Stored) -> Option<u64> {
     content_range(&slice.fields).map(|(.., total)| total)
 }
 
+/// True if a response with these fields is the version that this slice is a part of.
+pub fn is_same_version(slice: &Stored, fields: &FieldLines) -> bool {
+    let is_same = |name: &str| fields.get_all(name.as_bytes()).next() == slice.field(name);
+    ["ETag", "Last-Modified", "Content-Encoding"]
+        .into_iter()
+        .all(is_same)
+}
+
 fn has_strong_validator(fields: &FieldLines) -> bool {
     let mut tags = fields.get_all(b"ETag");
     match tags.next() {
@@ -63,7 +71,7 @@ fn has_strong_validator(fields: &FieldLines) -> bool {
 }
 
 /// First byte, byte behind the last one, and total in the `Content-Range` of a response with one part (RFC 9110 §14.4).
-fn content_range(fields: &FieldLines) -> Option<(u64, u64, u64)> {
+pub(crate) fn content_range(fields: &FieldLines) -> Option<(u64, u64, u64)> {
     let mut values = fields.get_all(b"Content-Range");
     let (value, None) = (values.next()?, values.next()) else {
         return None;

@@ -460,10 +460,13 @@ fn exclusive(
         .filter(|member| table.exactly_one.contains(&&*member.name));
     let Some(first) = chosen.next() else {
         // A misspelt one has been reported, with a suggestion.
-        if !table.exactly_one.is_empty() && !given.has_any(table.exactly_one) {
+        let is_needed = !table.exactly_one.is_empty() && !given.has_any(table.unless);
+        if is_needed && !given.has_any(table.exactly_one) {
+            let is_choice =
+                |name| table.exactly_one.contains(&name) || table.unless.contains(&name);
             let named = table
                 .all()
-                .filter(|option| table.exactly_one.contains(&option.name) && !option.older);
+                .filter(|option| is_choice(option.name) && !option.older);
             let diagnostic = match named.collect::<Vec<_>>().as_slice() {
                 [only] => {
                     let message = format!("the required option `{}` is missing", only.name);

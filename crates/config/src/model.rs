@@ -28,6 +28,7 @@ mod scope;
 mod settings;
 mod source;
 mod stored;
+mod stream;
 mod telemetry;
 mod tls;
 mod upstream;
@@ -62,6 +63,7 @@ pub use self::scope::{Replacement, Scope};
 pub use self::settings::{Http, HttpLevel, RequestId, Settings};
 pub use self::source::Source;
 pub use self::stored::StoredName;
+pub use self::stream::{Stream, StreamAction, StreamStep};
 pub use self::telemetry::Telemetry;
 pub use self::tls::*;
 pub use self::upstream::{
@@ -178,8 +180,10 @@ pub struct Listener {
     pub name: String,
     /// The parsed name.
     pub address: ListenAddress,
-    /// The destination of requests.
-    pub pass: Pass,
+    /// The destination of requests; `None`: it has none, because all connections are passed on.
+    pub pass: Option<Pass>,
+    /// The steps for its connections; `None`: all are read as HTTP.
+    pub stream: Option<Arc<Stream>>,
     /// Peers whose connections begin with a PROXY protocol header.
     pub proxy_protocol: Option<AddressSet>,
     /// Numbers, switches and protocols.
@@ -294,6 +298,8 @@ pub struct Action {
     pub response_headers: Vec<ResponseHeader>,
     /// Changes to the request, if it goes to an upstream.
     pub request_headers: Vec<RequestHeader>,
+    /// The body of the request, if it goes to an upstream; `None`: the client's.
+    pub request_body: Option<Template>,
     /// Everything that applies before the action.
     pub guard: Option<Arc<Guard>>,
     /// Caching of its responses.

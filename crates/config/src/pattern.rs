@@ -118,14 +118,27 @@ impl Patterns {
     /// # Errors
     /// A regular expression that decides the result ran out of steps.
     pub fn matches(&self, value: &[u8]) -> Result<bool, OutOfSteps<'_>> {
+        self.matches_any([value])
+    }
+
+    /// True if one of `values` belongs to the set, and no pattern with `!` matches any of them.
+    ///
+    /// # Errors
+    /// As those of [`Patterns::matches`].
+    pub fn matches_any<'v>(
+        &self,
+        values: impl IntoIterator<Item = &'v [u8]>,
+    ) -> Result<bool, OutOfSteps<'_>> {
         let mut found = !self.has_positive;
-        for pattern in &self.list {
-            if pattern.negated {
-                if pattern.found_in(value)? {
-                    return Ok(false);
+        for value in values {
+            for pattern in &self.list {
+                if pattern.negated {
+                    if pattern.found_in(value)? {
+                        return Ok(false);
+                    }
+                } else if !found {
+                    found = pattern.found_in(value)?;
                 }
-            } else if !found {
-                found = pattern.found_in(value)?;
             }
         }
         Ok(found)

@@ -222,9 +222,10 @@ fn destination(text: &str) -> Option<Pointer> {
     match *segments.as_slice() {
         ["routes"] => Some(Pointer::from_segments(["routes"])),
         ["applications", name, ..] => Some(Pointer::from_segments(["applications", name])),
-        [section @ ("routes" | "upstreams" | "spoolers"), name] => {
-            Some(Pointer::from_segments([section, name]))
-        }
+        [
+            section @ ("routes" | "upstreams" | "spoolers" | "streams"),
+            name,
+        ] => Some(Pointer::from_segments([section, name])),
         _ => None,
     }
 }

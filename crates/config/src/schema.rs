@@ -110,11 +110,13 @@ fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
             schema.insert("dependentSchemas".to_owned(), Value::Object(dependent));
         }
         if !table.exactly_one.is_empty() {
-            let choices: Vec<Value> = table
-                .exactly_one
-                .iter()
-                .map(|name| json!({"required": [name]}))
-                .collect();
+            let required = |name: &&str| json!({"required": [name]});
+            let mut choices: Vec<Value> = table.exactly_one.iter().map(required).collect();
+            if !table.unless.is_empty() {
+                let others: Vec<Value> = table.exactly_one.iter().map(required).collect();
+                let instead: Vec<Value> = table.unless.iter().map(required).collect();
+                choices.push(json!({"anyOf": instead, "not": {"anyOf": others}}));
+            }
             schema.insert("oneOf".to_owned(), Value::Array(choices));
         }
     }

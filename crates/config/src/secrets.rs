@@ -13,7 +13,7 @@ const DEEPEST_FOLDER: usize = 2;
 
 /// Endings of scripts, which a server executes.
 const SCRIPTS: &[&str] = &[
-    ".php", ".phtml", ".cgi", ".pl", ".psgi", ".py", ".rb", ".jsp", ".asp", ".aspx",
+    ".php", ".phtml", ".phar", ".cgi", ".pl", ".psgi", ".py", ".rb", ".jsp", ".asp", ".aspx",
 ];
 
 /// Endings of key files, and the names of SSH keys.

@@ -376,17 +376,20 @@ impl fmt::Display for Template {
 }
 
 thread_local! {
-    /// The maps of the configuration that is being checked. Not an argument, because templates are parsed far below the code that knows
-    /// where a configuration begins, and twice.
+    /// The maps of the configuration that is being checked; empty at other times. Not an argument, because templates are parsed far below the
+    /// code that knows where a configuration begins, and twice.
     static MAPS: RefCell<BTreeMap<Box<str>, MapReference>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Forgets the maps of another configuration.
-pub(crate) fn forget_maps() {
+/// Runs `work`, which checks one configuration; the maps that it declares end with it.
+pub(crate) fn with_own_maps<T>(work: impl FnOnce() -> T) -> T {
     MAPS.take();
+    let outcome = work();
+    MAPS.take();
+    outcome
 }
 
-/// Declares a map: templates that are parsed from now on may name it.
+/// Declares a map: templates of the same configuration that are parsed from now on may name it.
 pub(crate) fn declare_map(map: VariableMap) {
     let name = map.name.clone();
     MAPS.with_borrow_mut(|maps| maps.insert(name, MapReference(Arc::new(map))));

@@ -65,6 +65,8 @@ pub enum Variable {
     BodyBytesSent,
     /// `$bytes_sent`.
     BytesSent,
+    /// `$bytes_received`.
+    BytesReceived,
     /// `$request_length`.
     RequestLength,
     /// `$request_body`.
@@ -346,6 +348,12 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
         "6270",
     ),
     plain(
+        "bytes_received",
+        Variable::BytesReceived,
+        "Bytes that the client has sent: of the body of a request so far, or of a whole connection of a stream",
+        "1830",
+    ),
+    plain(
         "request_length",
         Variable::RequestLength,
         "Bytes of the request that were received so far: the head in the form of HTTP/1, and the body",
@@ -547,6 +555,7 @@ fn is_of_response(variable: &Variable) -> bool {
         | Variable::Status
         | Variable::BodyBytesSent
         | Variable::BytesSent
+        | Variable::BytesReceived
         | Variable::RequestLength
         | Variable::RequestBody
         | Variable::CacheStatus

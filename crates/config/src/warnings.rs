@@ -16,9 +16,9 @@ use tutti_options::password::PasswordHash;
 use tutti_options::processes::Processes;
 use tutti_options::types::Special;
 
-use crate::build::{declare_maps, patterns};
+use crate::build::{checking, declare_maps, patterns};
 use crate::check::{self, Faults};
-use crate::pattern::{Patterns, percent_decode, within_bounds};
+use crate::pattern::{Patterns, percent_decode};
 use crate::secrets::{self, Sort, sorted};
 use crate::table::{ApplicationType, DECODED};
 
@@ -46,7 +46,7 @@ const HARMLESS: [&str; 5] = [
 /// Returns warnings about a valid document. `names_in` returns the names in a folder, those of folders with a trailing
 /// slash; none if the folder cannot be read.
 pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -> Diagnostics {
-    within_bounds(|| find_warnings(document, names_in))
+    checking(|| find_warnings(document, names_in))
 }
 
 /// A script that a share hands out instead of running it.
@@ -65,7 +65,7 @@ pub fn exposed_scripts(
     document: &Document,
     names_in: &dyn Fn(&Path) -> Vec<String>,
 ) -> Vec<ExposedScript> {
-    within_bounds(|| {
+    checking(|| {
         let found = Walk::new(document.root()).exposed(names_in).into_iter();
         let scripts = found.filter(|one| matches!(one.sort, Sort::Script | Sort::Source(_)));
         let scripts = scripts.map(|one| ExposedScript {
@@ -253,9 +253,17 @@ struct Shared<'d> {
     node: &'d TreeNode,
     pointer: Pointer,
     folder: PathBuf,
+    /// The URL path of the folder.
+    prefix: &'d str,
 }
 
 impl Shared<'_> {
+    /// Returns the path by which `file` is requested; `None` if it is not below the folder.
+    fn uri_of(&self, file: &Path) -> Option<String> {
+        let below = file.strip_prefix(&self.folder).ok()?.to_str()?;
+        (!below.is_empty()).then(|| format!("{}/{below}", self.prefix))
+    }
+
     /// Returns the warning for a folder without `$uri` after it.
     fn serves_nothing(&self) -> Diagnostic {
         let folder = self.folder.display();
@@ -321,6 +329,7 @@ impl<'d> Walk<'d> {
                 .collect();
             while let Some((node, pointer)) = left.pop() {
                 if let Some(share) = node.child("share") {
+                    let prefix = prefix_of(node);
                     let fixed = templates(share).filter(|path| !path.contains(['$', '`']));
                     self.fixed
                         .extend(
@@ -330,6 +339,7 @@ impl<'d> Walk<'d> {
                                     node: share,
                                     pointer: pointer.child("share"),
                                     folder: PathBuf::from(path),
+                                    prefix,
                                 }),
                         );
                     for folder in templates(share).filter_map(folder_of) {
@@ -338,6 +348,7 @@ impl<'d> Walk<'d> {
                             node: share,
                             pointer,
                             folder,
+                            prefix,
                         });
                     }
                 }
@@ -475,9 +486,12 @@ impl<'d> Walk<'d> {
             {
                 return;
             }
-            let is_here = templates(share)
-                .filter_map(folder_of)
-                .any(|folder| file == folder.join(uri.trim_start_matches('/')));
+            let below = uri.strip_prefix(prefix_of(action));
+            let below = below.and_then(|rest| rest.strip_prefix('/'));
+            let is_here = below.is_some_and(|below| {
+                let mut folders = templates(share).filter_map(folder_of);
+                folders.any(|folder| file == folder.join(below))
+            });
             // A list of types to serve shows that the others were considered.
             if is_here && let Some(found) = action.child("found") {
                 // It tests whether the file exists, and does not serve anything itself.
@@ -522,7 +536,7 @@ fn candidates<'d>(
 ) -> Vec<Candidate<'d>> {
     let mut found = Vec::new();
     let mut add = |file: PathBuf, sort, pattern: String| {
-        if let Some(uri) = uri_of(&file, &shared.folder) {
+        if let Some(uri) = shared.uri_of(&file) {
             found.push(Candidate {
                 file,
                 uri,
@@ -549,7 +563,7 @@ fn candidates<'d>(
                 .endings
                 .iter()
                 .find(|ending| has_ending(file, ending));
-            let pattern = match (ending, uri_of(file, &shared.folder)) {
+            let pattern = match (ending, shared.uri_of(file)) {
                 (Some(ending), _) => format!("*{ending}"),
                 (None, Some(uri)) => uri,
                 (None, None) => continue,
@@ -590,7 +604,7 @@ fn suspicious<'d>(
     let found = sorted(&shared.folder, folders_left, list).into_iter();
     let candidates = found.filter_map(|(file, sort, ending)| {
         Some(Candidate {
-            uri: uri_of(&file, &shared.folder)?,
+            uri: shared.uri_of(&file)?,
             file,
             sort,
             pattern: format!("*{ending}"),
@@ -604,10 +618,10 @@ fn has_ending(file: &Path, ending: &str) -> bool {
     name.is_some_and(|name| name.ends_with(ending))
 }
 
-/// Returns the path by which `file` is requested; `None` if it is not below the folder.
-fn uri_of(file: &Path, folder: &Path) -> Option<String> {
-    let below = file.strip_prefix(folder).ok()?.to_str()?;
-    (!below.is_empty()).then(|| format!("/{below}"))
+/// The URL path of the folder that an action shares, without a slash at its end.
+fn prefix_of(action: &TreeNode) -> &str {
+    let prefix = action.child("prefix").and_then(TreeNode::as_str);
+    prefix.unwrap_or_default().trim_end_matches('/')
 }
 
 fn templates(share: &TreeNode) -> impl Iterator<Item = &str> {
@@ -855,6 +869,18 @@ mod tests {
         let by_host = r#"[{"match": {"uri": "*.php", "host": "a.example"}, "action": {"return": 404}},
                           {"action": {"share": "/srv/site$uri", "deny": "*/.*"}}]"#;
         assert_eq!(warnings_of(&php(by_host), &[SITE]).len(), 1);
+        // At a prefix, as with Apache's `Alias`.
+        let prefix = r#"[{"match": {"uri": "/files/*"}, "action": {"share": "/srv/site$uri", "prefix": "/files/", DENY}},
+                         {"action": {"return": 404}}]"#;
+        let open = php(&prefix.replace("DENY", r#""deny": "*/.*""#));
+        let found = warnings_of(&open, &[SITE]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].contains("`GET /files/index.php` serves"),
+            "{found:?}"
+        );
+        let closed = php(&prefix.replace("DENY", r#""deny": ["*/.*", "/files/*.php"]"#));
+        assert_eq!(warnings_of(&closed, &[SITE]), [""; 0]);
         // Through another route, in a fallback.
         let named = r#"{"main": [{"action": {"share": "/other$uri", "fallback": {"pass": "routes/files"}}}],
                         "files": [{"action": {"share": "/srv/site$uri", "deny": "*/.*"}}]}"#;

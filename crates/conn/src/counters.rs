@@ -86,6 +86,72 @@ impl NoTls {
     }
 }
 
+/// The end of a connection that is not read as HTTP from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamOutcome {
+    /// It was passed to a server.
+    Passed,
+    /// TLS was terminated here.
+    Terminated,
+    /// A step closed it, or none matched.
+    Closed,
+    /// Its first bytes were no complete TLS message, and a step needed one.
+    Invalid,
+    /// No server accepted it.
+    Failed,
+}
+
+impl StreamOutcome {
+    /// All of them.
+    pub const ALL: [StreamOutcome; 5] = [
+        Self::Passed,
+        Self::Terminated,
+        Self::Closed,
+        Self::Invalid,
+        Self::Failed,
+    ];
+
+    /// Its name in the status and the metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Terminated => "terminated",
+            Self::Closed => "closed",
+            Self::Invalid => "invalid",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The connections of a listener that are not read as HTTP from their beginning.
+#[derive(Debug, Default)]
+pub struct StreamCounters {
+    outcomes: [AtomicU64; StreamOutcome::ALL.len()],
+    /// Connections that are being passed on.
+    pub open: AtomicU64,
+    /// Bytes that clients have sent to servers.
+    pub received: AtomicU64,
+    /// Bytes that servers have sent to clients.
+    pub sent: AtomicU64,
+}
+
+impl StreamCounters {
+    /// Counts a connection whose destination is known.
+    pub fn note(&self, outcome: StreamOutcome) {
+        if let Some(counter) = self.outcomes.get(outcome as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Connections by outcome.
+    pub fn outcomes(&self) -> impl Iterator<Item = (StreamOutcome, u64)> + '_ {
+        let counts = self.outcomes.iter();
+        StreamOutcome::ALL
+            .into_iter()
+            .zip(counts.map(|count| count.load(Ordering::Relaxed)))
+    }
+}
+
 /// The counters of a listener. Those of connections are shared: compared with the cost of a connection, a shared cache line is negligible.
 #[derive(Debug)]
 pub struct ListenerCounters {
@@ -98,6 +164,8 @@ pub struct ListenerCounters {
     no_tls: [AtomicU64; NoTls::ALL.len()],
     /// Requests over it.
     pub requests: PerThread<Classes>,
+    /// Connections that are not read as HTTP.
+    pub streams: StreamCounters,
 }
 
 impl ListenerCounters {
@@ -108,6 +176,7 @@ impl ListenerCounters {
             handshakes: AtomicU64::new(0),
             no_tls: Default::default(),
             requests: PerThread::new(threads),
+            streams: StreamCounters::default(),
         }
     }
 

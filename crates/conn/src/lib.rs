@@ -15,6 +15,7 @@ pub mod address;
 pub mod bandwidths;
 pub mod buffer_space;
 pub mod buffers;
+pub mod client_hello;
 pub mod clock;
 pub mod connection_limits;
 pub mod connections;

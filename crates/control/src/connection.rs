@@ -3,6 +3,7 @@
 //! Each has its own task, so a slow or silent client does not block others.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, SERVER};
@@ -38,6 +39,8 @@ pub(crate) struct Caller {
     pub(crate) scope: Scope,
     /// The response to every request, for a caller that may not use the API.
     pub(crate) refusal: Option<ApiResponse>,
+    /// A request of it has been admitted.
+    pub(crate) is_known: Arc<AtomicBool>,
 }
 
 /// The part of the API that a caller may use.
@@ -101,6 +104,7 @@ impl Caller {
             access: Arc::clone(access),
             scope: Scope::Everything,
             refusal: None,
+            is_known: Arc::new(AtomicBool::new(false)),
         }
     }
 
@@ -118,6 +122,7 @@ impl Caller {
             // `Host` and `Origin` belong to a site, and nothing can be changed.
             Scope::Status => access::check_token(&self.access, &head)?,
         }
+        self.is_known.store(true, Ordering::Relaxed);
         let most = match self.scope {
             Scope::Everything => MAX_BODY,
             Scope::Status => 0,

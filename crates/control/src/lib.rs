@@ -30,6 +30,7 @@ mod jobs;
 mod listener;
 mod maintenance;
 mod node_options;
+mod open_connections;
 mod purges;
 mod service;
 mod serving;
@@ -40,6 +41,7 @@ pub use change::{Changes, RefusedChange};
 pub use description::openapi;
 pub use listener::{ControlListener, serve};
 pub use node_options::without as without_own;
+pub use open_connections::OpenConnections;
 pub use service::{RenewError, RestartError, Service, ServiceFuture, StopKind, StoreError};
 pub use serving::{
     ApiRequest, BodyReadError, Response, closing, host, read_body, response, serve_connection,

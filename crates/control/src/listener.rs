@@ -1,10 +1,14 @@
 //! The control socket: a UNIX or TCP listener that main has bound.
 
+use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tutti_protocol::{ControlAccess, Token};
 
@@ -12,7 +16,23 @@ use crate::access;
 use crate::api::Api;
 use crate::change::Changes;
 use crate::connection::{self, Caller, Scope};
+use crate::open_connections::OpenConnections;
 use crate::service::Service;
+
+/// Maximum connections. Commands and monitors open a few.
+const MOST_CONNECTIONS: usize = 256;
+
+/// Those of the control socket outlive its listener: the response to an upgrade or a stop is sent after that has ended.
+struct Outliving(OpenConnections);
+
+impl Drop for Outliving {
+    fn drop(&mut self) {
+        self.0.detach();
+    }
+}
+
+/// A connection with its requests.
+type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Pause when the process has run out of descriptors, which accept(2) then reports repeatedly.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -90,37 +110,58 @@ impl ControlListener {
 /// Serves the API forever, one task per connection. A later call for the same server passes the same `changes`.
 pub async fn serve(listener: ControlListener, service: Arc<dyn Service>, changes: Arc<Changes>) {
     let api = Arc::new(Api::new(service, changes));
-    let access = listener.access;
+    let mut connections = Outliving(OpenConnections::new(MOST_CONNECTIONS));
     loop {
-        let accepted = match &listener.socket {
-            Socket::Path(socket) => socket.accept().await.map(|(stream, _)| {
-                let mut caller = Caller::new(user_of(&stream), &access);
-                caller.scope = scope_of(&stream);
-                tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
-            }),
-            Socket::Abstract(socket) => socket.accept().await.map(|(stream, _)| {
-                let mut caller = Caller::new(user_of(&stream), &access);
-                caller.scope = scope_of(&stream);
-                caller.refusal = access::check_peer(&caller.access, &stream, &caller.name).err();
-                tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
-            }),
-            Socket::Status(socket) => socket.accept().await.map(|(stream, _)| {
-                let mut caller = Caller::new(user_of(&stream), &access);
-                caller.scope = Scope::Status;
-                caller.refusal = access::check_peer(&caller.access, &stream, &caller.name).err();
-                tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
-            }),
-            Socket::Tcp(socket) => socket.accept().await.map(|(stream, peer)| {
-                // Responses are written whole: waiting to fill a segment only delays them.
-                let _ = stream.set_nodelay(true);
-                let caller = Caller::new(peer.to_string(), &access);
-                tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
-            }),
-        };
-        if accepted.is_err() {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
+        tokio::select! {
+            accepted = listener.accept(&api) => match accepted {
+                Ok((is_known, connection)) => connections.0.add(is_known, connection),
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            },
+            () = connections.0.one_ended() => {}
         }
     }
+}
+
+impl ControlListener {
+    /// The next connection; the flag is set when its client is known.
+    async fn accept(&self, api: &Arc<Api>) -> io::Result<(Arc<AtomicBool>, Connection)> {
+        let api = Arc::clone(api);
+        let caller = |name| Caller::new(name, &self.access);
+        match &self.socket {
+            Socket::Path(socket) => {
+                let (stream, _) = socket.accept().await?;
+                let mut caller = caller(user_of(&stream));
+                caller.scope = scope_of(&stream);
+                // The mode of the file has admitted it.
+                caller.is_known.store(true, Ordering::Relaxed);
+                Ok(connection(stream, caller, api))
+            }
+            Socket::Abstract(socket) | Socket::Status(socket) => {
+                let (stream, _) = socket.accept().await?;
+                let mut caller = caller(user_of(&stream));
+                caller.scope = match &self.socket {
+                    Socket::Status(_) => Scope::Status,
+                    _ => scope_of(&stream),
+                };
+                caller.refusal = access::check_peer(&caller.access, &stream, &caller.name).err();
+                Ok(connection(stream, caller, api))
+            }
+            Socket::Tcp(socket) => {
+                let (stream, peer) = socket.accept().await?;
+                // Responses are written whole: waiting to fill a segment only delays them.
+                let _ = stream.set_nodelay(true);
+                Ok(connection(stream, caller(peer.to_string()), api))
+            }
+        }
+    }
+}
+
+fn connection<S>(stream: S, caller: Caller, api: Arc<Api>) -> (Arc<AtomicBool>, Connection)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let is_known = Arc::clone(&caller.is_known);
+    (is_known, Box::pin(connection::run(stream, caller, api)))
 }
 
 /// A `proxy` to the control socket must not give clients of a listener control of the server, whichever user the router

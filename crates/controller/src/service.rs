@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use tutti_config::model::Maintenance;
 use tutti_config::{
@@ -334,8 +334,18 @@ impl Inner {
             .map_err(|error| format!("the router's report cannot be read: {error}"))?;
         if let Some(status) = status.as_object_mut() {
             status.insert("server".to_owned(), self.server_status());
-            if let Some(maintenance) = &self.config.load().settings.maintenance {
+            let config = self.config.load();
+            if let Some(maintenance) = &config.settings.maintenance {
                 status.insert("maintenance".to_owned(), maintenance_status(maintenance));
+            }
+            let parts = config.scopes.iter().filter_map(|scope| {
+                let maintenance = scope.maintenance.as_ref()?;
+                let place = scope.pointer.as_str().to_owned();
+                Some((place, maintenance_status(maintenance)))
+            });
+            let parts: Map<String, Value> = parts.collect();
+            if !parts.is_empty() {
+                status.insert("maintenance_of_parts".to_owned(), parts.into());
             }
             if let Some(source) = self.source_status() {
                 status.insert("source".to_owned(), source);

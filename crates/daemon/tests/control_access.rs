@@ -4,12 +4,14 @@
 
 mod support;
 
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::{Start, TUTTI, plain_configuration};
 use tutti_sys::signal;
+use tutti_testkit::client::Client;
 use tutti_testkit::{client, files, free_port, is_root, processes, skipped, wait_until};
 
 const TOKEN: &str = "4c9ae1c40ac1c4ac85b94f6a9d8bd8d5";
@@ -294,5 +296,36 @@ fn a_tcp_port_answers_who_has_the_token() {
     assert!(String::from_utf8_lossy(&with.stdout).contains("routes"));
     let without = String::from_utf8(tutti(&[]).stderr).unwrap();
     assert!(without.contains("--control-token FILE"), "{without}");
+    stop(&start);
+}
+
+/// Each connection held a descriptor of the controller for a minute, and there was no bound on their number.
+#[test]
+fn connections_of_strangers_are_bounded_and_keep_no_other_client_out() {
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let mut start = Start::new(TUTTI);
+    let file = token_file(start.folder.path(), TOKEN, 0o600);
+    start
+        .command
+        .arg(format!("--control={address}"))
+        .arg("--control-token")
+        .arg(&file);
+    let (status, stderr) = start.finish();
+    assert!(status.success(), "{stderr}");
+    let request =
+        format!("GET /status HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
+    let mut known = Client::to(address);
+    known.send(&request);
+    assert_eq!(known.response("GET").status, 200);
+    let mut strangers: Vec<_> = (0..300).map(|_| Client::to(address)).collect();
+    // The oldest have made room, without a response.
+    for stranger in &mut strangers[..44] {
+        assert!(stranger.is_closed());
+    }
+    known.send(&request);
+    assert_eq!(known.response("GET").status, 200);
+    let mut another = Client::to(address);
+    another.send(&request);
+    assert_eq!(another.response("GET").status, 200);
     stop(&start);
 }

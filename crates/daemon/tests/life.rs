@@ -127,7 +127,19 @@ fn a_worker_has_the_home_and_the_names_of_its_user() {
 #[test]
 fn quit_answers_what_has_begun_and_takes_nothing_new() {
     let (options, _folder) = with_sample("");
-    let mut server = Server::start(&options);
+    answers_what_has_begun(&options, libc::SIGQUIT);
+}
+
+#[test]
+fn term_does_the_same_where_the_flag_says_so() {
+    let (mut options, _folder) = with_sample("");
+    options.flags.push("--sigterm=graceful".to_owned());
+    answers_what_has_begun(&options, libc::SIGTERM);
+}
+
+/// A request in progress gets its response when the server stops, and no new one is accepted.
+fn answers_what_has_begun(options: &ServerOptions, signal_number: i32) {
+    let mut server = Server::start(options);
     server.put("/config", &sample_configuration(server.port()));
     let address = server.address();
     let gate = Gate::new();
@@ -136,7 +148,7 @@ fn quit_answers_what_has_begun_and_takes_nothing_new() {
     wait_until("the request to be with the application", || {
         server.status("/applications/sample/requests/active") == json!(1)
     });
-    server.signal(libc::SIGQUIT);
+    server.signal(signal_number);
     wait_until("the port to be closed", || {
         std::net::TcpStream::connect(address).is_err()
     });

@@ -12,13 +12,14 @@ use crate::redact::{Redactor, announces_secret, is_secret_name};
 pub(crate) const MOST_LINES: usize = 5000;
 
 /// Sections whose members have user-defined names: an application called `auth` is not a secret.
-const OF_NAMED_THINGS: [&str; 8] = [
+const OF_NAMED_THINGS: [&str; 9] = [
     "applications",
     "listeners",
     "routes",
     "schedules",
     "servers",
     "spoolers",
+    "streams",
     "targets",
     "upstreams",
 ];

@@ -2,10 +2,6 @@
 
 use smallvec::SmallVec;
 
-/// A request with more ranges than this is answered with the whole file (RFC 9110 §14.2 permits that): no client needs that many, and each
-/// costs a part of the response.
-const MOST_RANGES: usize = 32;
-
 /// A satisfiable range: first byte and one past the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
@@ -21,6 +17,17 @@ impl ByteRange {
     pub fn len(self) -> u64 {
         self.end - self.start
     }
+
+    /// `Content-Range` of this part of a representation of `length` bytes (RFC 9110 §14.4).
+    pub fn content_range(self, length: u64) -> String {
+        let last = self.end.saturating_sub(1);
+        format!("bytes {}-{last}/{length}", self.start)
+    }
+}
+
+/// `Content-Range` of a 416 for a representation of `length` bytes (RFC 9110 §15.5.17).
+pub fn unsatisfied(length: u64) -> String {
+    format!("bytes */{length}")
 }
 
 /// The bytes that a `Range` field selects.
@@ -40,24 +47,16 @@ pub fn parse(value: &[u8], length: u64) -> Requested {
         return Requested::Whole;
     };
     let mut parts = SmallVec::new();
-    let mut specified = 0_usize;
-    for spec in set.split(|byte| *byte == b',') {
-        let spec = spec.trim_ascii();
-        if spec.is_empty() {
-            // RFC 9110 §5.6.1: empty list elements are ignored.
-            continue;
-        }
-        specified += 1;
+    let mut is_empty = true;
+    for spec in specs(set) {
+        is_empty = false;
         match parse_spec(spec, length) {
             Some(Some(range)) => parts.push(range),
             Some(None) => {}
             None => return Requested::Whole,
         }
-        if specified > MOST_RANGES {
-            return Requested::Whole;
-        }
     }
-    if specified == 0 {
+    if is_empty {
         return Requested::Whole;
     }
     if parts.is_empty() {
@@ -72,6 +71,18 @@ pub fn parse(value: &[u8], length: u64) -> Requested {
     } else {
         Requested::Parts(parts)
     }
+}
+
+/// Counts the ranges in a `Range` field, whether or not they are satisfiable. Each costs a part of the response, so a request with many is
+/// answered with the whole (RFC 9110 §14.2 permits that).
+pub fn count(value: &[u8]) -> usize {
+    strip_unit(value).map_or(0, |set| specs(set).count())
+}
+
+/// The members of the list. Empty ones are ignored (RFC 9110 §5.6.1).
+fn specs(set: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let all = set.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    all.filter(|spec| !spec.is_empty())
 }
 
 /// The ranges after `bytes=`; the unit is case-insensitive (RFC 9110 §14.1).
@@ -167,7 +178,18 @@ mod tests {
                 "{value} of {length}"
             );
         }
-        let many = format!("bytes={}", vec!["0-0"; MOST_RANGES + 1].join(","));
-        assert_eq!(parse(many.as_bytes(), 10_000), Requested::Whole);
+    }
+
+    #[test]
+    fn ranges_are_counted_whether_or_not_they_are_satisfiable() {
+        for (value, expected) in [
+            ("bytes=0-0", 1),
+            ("bytes=0-0, ,-1,99-,", 3),
+            ("Bytes=a,b", 2),
+            ("bytes=,", 0),
+            ("lines=0-0,1-1", 0),
+        ] {
+            assert_eq!(count(value.as_bytes()), expected, "{value}");
+        }
     }
 }

@@ -100,6 +100,11 @@ fn close(configuration: &mut Value, way: &[String]) -> &'static str {
             });
             "requests that it limits get 403"
         }
+        ["streams", name, ..] => {
+            // Listeners that need it are rejected and closed next.
+            remove(configuration, &["streams", *name]);
+            "Tutti does not listen there"
+        }
         ["listeners", name, ..] => {
             remove(configuration, &["listeners", *name]);
             "Tutti does not listen there"

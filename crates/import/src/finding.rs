@@ -145,6 +145,18 @@ pub struct UnreadableSource {
     pub hint: Option<String>,
 }
 
+impl UnreadableSource {
+    /// A source that a line makes unreadable.
+    pub(crate) fn at(place: &SourceLocation, problem: &str, hint: Option<&str>) -> Self {
+        UnreadableSource {
+            file: place.file.to_string(),
+            line: place.line,
+            problem: problem.to_owned(),
+            hint: hint.map(str::to_owned),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

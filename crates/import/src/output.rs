@@ -9,6 +9,7 @@ pub(crate) struct Output {
     pub(crate) routes: Map<String, Value>,
     pub(crate) applications: Map<String, Value>,
     pub(crate) upstreams: Map<String, Value>,
+    pub(crate) streams: Map<String, Value>,
     /// `settings.http`.
     pub(crate) http: Map<String, Value>,
     /// The other members of `settings`.
@@ -31,6 +32,7 @@ impl Output {
             ("routes", self.routes),
             ("applications", self.applications),
             ("upstreams", self.upstreams),
+            ("streams", self.streams),
             ("limits", self.limits),
             ("maps", self.maps),
             ("spoolers", self.spoolers),
@@ -62,6 +64,13 @@ impl Output {
         let name = self.route_name(wanted);
         self.routes.insert(name.clone(), Value::Array(steps));
         format!("routes/{name}")
+    }
+
+    /// Adds the steps of a stream, and gives its destination.
+    pub(crate) fn add_stream(&mut self, wanted: &str, steps: Vec<Value>) -> String {
+        let name = unused(&self.streams, wanted);
+        self.streams.insert(name.clone(), Value::Array(steps));
+        format!("streams/{name}")
     }
 
     /// Many sources declare maps whose variables nothing uses in the end.

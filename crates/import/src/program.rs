@@ -145,6 +145,11 @@ pub(crate) fn address(text: &str) -> Option<String> {
         return Some(format!("unix:{text}"));
     }
     let (host, port) = text.rsplit_once(':')?;
+    listener(host, port)
+}
+
+/// The address of a listener; `None` if it has no valid port, or a name that would have to be resolved.
+pub(crate) fn listener(host: &str, port: &str) -> Option<String> {
     port.parse::<u16>().ok()?;
     match host {
         "" | "*" | "0.0.0.0" => Some(format!("*:{port}")),

@@ -7,46 +7,25 @@
     reason = "a test fails by panicking"
 )]
 
-use std::collections::BTreeMap;
+mod memory;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
+use memory::{Memory, lost};
 use serde_json::{Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
-use tutti_import::{ForeignServer, Importance, Imported, Sources, UnreadableSource};
+use tutti_import::{ForeignServer, Imported, Sources, UnreadableSource};
 
 fn import(files: &[PathBuf], sources: &dyn Sources) -> Result<Imported, UnreadableSource> {
     tutti_import::import(ForeignServer::Apache, files, sources)
 }
 
-struct Memory(BTreeMap<PathBuf, Vec<u8>>);
-
-impl Sources for Memory {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let found = self.0.get(path).cloned();
-        found.ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    fn names_in(&self, folder: &Path) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .0
-            .keys()
-            .filter_map(|path| path.strip_prefix(folder).ok()?.components().next())
-            .map(|name| name.as_os_str().to_string_lossy().into_owned())
-            .collect();
-        names.dedup();
-        names
-    }
-}
-
 const MAIN: &str = "/etc/apache2/apache2.conf";
 
 fn files(files: &[(&str, &str)]) -> Result<Imported, UnreadableSource> {
-    let memory = files
-        .iter()
-        .map(|(name, text)| (PathBuf::from(name), text.as_bytes().to_vec()));
-    import(&[PathBuf::from(MAIN)], &Memory(memory.collect()))
+    import(&[PathBuf::from(MAIN)], &Memory::of(files))
 }
 
 fn imported(text: &str) -> Imported {
@@ -65,16 +44,6 @@ fn with_modules(text: &str) -> Imported {
     imported(&format!(
         "LoadModule dir_module dir.so\n<VirtualHost *:80>\nServerName s\nDocumentRoot /srv\n{text}\n</VirtualHost>"
     ))
-}
-
-/// The directives that are lost, with their lines.
-fn lost(imported: &Imported) -> Vec<(usize, &str)> {
-    let lost = imported
-        .findings
-        .iter()
-        .filter(|finding| finding.importance == Importance::Lost);
-    lost.map(|finding| (finding.line, finding.directive.as_str()))
-        .collect()
 }
 
 /// The steps of the host, where nothing is lost.
@@ -556,10 +525,7 @@ fn a_file_of_a_folder_that_cannot_be_read_closes_it() {
         }
     }
     let main = "<Directory /srv>\nAllowOverride All\n</Directory>\nDocumentRoot /srv\n";
-    let memory = Memory(BTreeMap::from([
-        (PathBuf::from(MAIN), main.as_bytes().to_vec()),
-        (PathBuf::from("/srv/u/index.html"), Vec::new()),
-    ]));
+    let memory = Memory::of(&[(MAIN, main), ("/srv/u/index.html", "")]);
     let imported = import(&[PathBuf::from(MAIN)], &Locked(memory)).unwrap();
     assert_eq!(
         imported.configuration["routes"]["main"][0],
@@ -729,10 +695,16 @@ fn proxies_and_what_is_left_out_of_them() {
 
 #[test]
 fn a_pool_of_php_fpm_becomes_an_application() {
-    let memory = Memory(BTreeMap::from([
-        (PathBuf::from(MAIN), b"DocumentRoot /srv\nAlias /tool /usr/share/tool\n<FilesMatch \\.php$>\nSetHandler \"proxy:unix:/run/php/s.sock|fcgi://localhost\"\n</FilesMatch>\nphp_value a b\n".to_vec()),
-        (PathBuf::from("/pool.conf"), b"[s]\nuser = s\nlisten = /run/php/s.sock\npm = static\npm.max_children = 7\n".to_vec()),
-    ]));
+    let memory = Memory::of(&[
+        (
+            MAIN,
+            "DocumentRoot /srv\nAlias /tool /usr/share/tool\n<FilesMatch \\.php$>\nSetHandler \"proxy:unix:/run/php/s.sock|fcgi://localhost\"\n</FilesMatch>\nphp_value a b\n",
+        ),
+        (
+            "/pool.conf",
+            "[s]\nuser = s\nlisten = /run/php/s.sock\npm = static\npm.max_children = 7\n",
+        ),
+    ]);
     let imported = import(&[PathBuf::from(MAIN), PathBuf::from("/pool.conf")], &memory).unwrap();
     assert_eq!(
         imported.configuration["applications"]["s"],
@@ -1472,7 +1444,7 @@ fn members_have_a_path_and_rules_send_all_fields() {
     let steps = gitlab.configuration["routes"]["s"].as_array().unwrap();
     let uploads = steps[0].to_string();
     assert!(uploads.contains("uploads"), "{uploads}");
-    let text = gitlab.configuration.to_string();
+    let text = gitlab.configuration["routes"]["s"].to_string();
     assert_eq!(
         text.matches(r#""proxy":"http://10.0.0.1:81""#).count(),
         2,
@@ -1584,4 +1556,84 @@ fn rules_that_refuse_see_the_index_of_a_folder() {
     );
     let settled = imported.configuration["routes"]["s-settled"].to_string();
     assert!(settled.contains("403"), "{settled}");
+}
+
+#[test]
+fn index_files_meet_the_rules_of_the_server() {
+    for (rules, expected) in [
+        ("RewriteEngine On\nRewriteRule index - [F]", true),
+        ("RedirectMatch 403 index", true),
+        ("RewriteRule index - [F]", false),
+        ("Redirect /old http://new/", false),
+    ] {
+        let steps = host(rules).configuration["routes"].clone();
+        let index = steps["s-index"].to_string();
+        assert_eq!(index.contains("403"), expected, "{rules}: {steps:#}");
+        let leads = steps.to_string().contains(r#""pass":"routes/s-index""#);
+        assert_eq!(leads, expected, "{rules}: {steps:#}");
+    }
+}
+
+#[test]
+fn rules_need_links_as_in_apache() {
+    let folder = |options: &str| {
+        let rules = "RewriteEngine On\nRewriteRule x - [G]";
+        host(&format!(
+            "<Directory /srv/a>\n{options}\n{rules}\n</Directory>"
+        ))
+        .configuration["routes"]["s-a"]
+            .to_string()
+    };
+    let refused = r#"[{"action":{"return":403}}]"#;
+    for options in [
+        "Options None",
+        "Options -FollowSymLinks",
+        "Options Indexes",
+        "Options All\nOptions -FollowSymLinks",
+    ] {
+        assert_eq!(folder(options), refused, "{options}");
+    }
+    for options in [
+        "",
+        "Options All",
+        "Options SymLinksIfOwnerMatch",
+        "Options None\nOptions +FollowSymLinks",
+    ] {
+        assert!(folder(options).contains("410"), "{options}");
+    }
+}
+
+#[test]
+fn rules_of_a_folder_have_the_switch_of_those_around() {
+    let read = |switch: &str| {
+        files(&[
+            (
+                MAIN,
+                &format!("DocumentRoot /srv\n<Directory /srv>\nAllowOverride All\nRewriteEngine {switch}\nRewriteRule around - [G]\n</Directory>"),
+            ),
+            ("/srv/a/.htaccess", "RewriteRule secret - [F]"),
+        ])
+        .unwrap()
+        .configuration["routes"]["main-a"]
+            .to_string()
+    };
+    let on = read("On");
+    assert!(on.contains("403") && !on.contains("410"), "{on}");
+    assert!(!read("Off").contains("secret"));
+}
+
+#[test]
+fn a_group_that_is_not_known_says_what_to_write() {
+    let login = "AuthType Basic\nAuthName x\nAuthUserFile /users\nRequire group staff";
+    let imported = host(&format!("<Location /a>\n{login}\n</Location>"));
+    let mut findings = imported.findings.iter();
+    let finding = findings.find(|one| one.directive == "Require").unwrap();
+    assert!(
+        finding.problem.contains("`AuthGroupFile` is missing"),
+        "{finding:?}"
+    );
+    assert!(
+        finding.hint.contains("`Require user NAME …`"),
+        "{finding:?}"
+    );
 }

@@ -7,42 +7,16 @@
     reason = "a test fails by panicking"
 )]
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+mod memory;
 
+use std::path::PathBuf;
+
+use memory::{Memory, lost};
 use serde_json::{Value, json};
-use tutti_import::{ForeignServer, Importance, Imported, Sources, import};
-
-struct Memory(BTreeMap<PathBuf, Vec<u8>>);
-
-impl Sources for Memory {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.0
-            .get(path)
-            .cloned()
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    fn names_in(&self, folder: &Path) -> Vec<String> {
-        let inside = self.0.keys().filter(|path| path.parent() == Some(folder));
-        inside
-            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-            .collect()
-    }
-}
-
-fn memory(files: &[(&str, &str)]) -> Memory {
-    let files = files.iter();
-    Memory(
-        files
-            .map(|(name, text)| (PathBuf::from(name), text.as_bytes().to_vec()))
-            .collect(),
-    )
-}
+use tutti_import::{ForeignServer, Importance, Imported, import};
 
 fn imported(text: &str) -> Imported {
-    let files = memory(&[
+    let files = Memory::of(&[
         ("/etc/nginx/nginx.conf", text),
         (
             "/etc/nginx/htpasswd",
@@ -56,16 +30,6 @@ fn imported(text: &str) -> Imported {
         &files,
     )
     .expect("it can be read")
-}
-
-/// The directives that are lost, with their lines.
-fn lost(imported: &Imported) -> Vec<(usize, &str)> {
-    let lost = imported
-        .findings
-        .iter()
-        .filter(|finding| finding.importance == Importance::Lost);
-    lost.map(|finding| (finding.line, finding.directive.as_str()))
-        .collect()
 }
 
 fn steps(text: &str) -> Value {
@@ -277,7 +241,7 @@ fn a_query_of_a_rewrite_is_carried_over() {
 
 #[test]
 fn a_pool_of_php_fpm_becomes_an_application() {
-    let files = memory(&[
+    let files = Memory::of(&[
         (
             "/etc/nginx/sites/s",
             "server { server_name s; root /srv/site;\n location / { try_files $uri $uri/ /index.php?$args; }\n\
@@ -305,7 +269,7 @@ fn a_pool_of_php_fpm_becomes_an_application() {
 
 #[test]
 fn includes_are_followed_and_bounded() {
-    let files = memory(&[
+    let files = Memory::of(&[
         ("/etc/nginx/nginx.conf", "include sites/*.conf;"),
         (
             "/etc/nginx/sites/b.conf",
@@ -729,7 +693,6 @@ fn whole_of_main(main: &str) -> (Value, Vec<String>) {
 fn files_do_not_answer_in_place_of_a_program() {
     for handler in [
         "memcached_pass 127.0.0.1:11211;",
-        "stub_status;",
         "js_content a.b;",
         "perl a::handler;",
         "passenger_enabled on;",
@@ -903,6 +866,45 @@ fn http3_is_spoken_where_it_was() {
 }
 
 #[test]
+fn ranges_gzip_bodies_and_counts_are_carried_over() {
+    let (whole, findings) = whole(
+        "gunzip on; gunzip_buffers 4 8k; max_ranges 5; server { server_name s;
+            location /files/ { gunzip off; max_ranges 0; root /srv; }
+            location /body { proxy_set_body \"a=$arg_a\"; proxy_pass http://127.0.0.1:1; }
+            location /group { proxy_set_body ''; proxy_pass http://group; }
+            location /own { proxy_set_body $request_body; proxy_pass http://127.0.0.1:1; }
+            location = /counts { stub_status; allow 127.0.0.1; deny all; } }
+         upstream group { server 127.0.0.1:2; }",
+    );
+    assert_eq!(findings, [""; 0]);
+    let http = &whole["settings"]["http"];
+    assert_eq!(
+        (&http["gunzip"], &http["max_ranges"]),
+        (&json!(true), &json!(5))
+    );
+    let steps = whole["routes"]["s"].as_array().unwrap();
+    let action = |path: &str| {
+        let mut all = steps.iter();
+        let step = all.find(|step| step["match"]["uri"].to_string().contains(path));
+        step.unwrap_or_else(|| panic!("{path}: {whole:#}"))["action"].clone()
+    };
+    assert_eq!(
+        action("/files/")["http"],
+        json!({"gunzip": false, "max_ranges": 0})
+    );
+    assert_eq!(action("/body")["request_body"], "a=$raw_arg_a");
+    assert_eq!(action("/group")["request_body"], "");
+    assert!(action("/own")["request_body"].is_null());
+    let text = whole["routes"].to_string();
+    assert!(text.contains(r#"{"pass":"metrics/stub_status"}"#), "{text}");
+    // A body that depends on what is not known is not the client's without a report.
+    let (_, findings) = self::whole(
+        "server { location / { proxy_set_body $no_such_variable; proxy_pass http://127.0.0.1:1; } }",
+    );
+    assert_eq!(findings, ["proxy_set_body"]);
+}
+
+#[test]
 fn certificates_of_clients_are_asked_for() {
     let asks = "ssl_verify_client on; ssl_client_certificate /ca.pem;";
     for (http, server) in [
@@ -918,6 +920,7 @@ fn certificates_of_clients_are_asked_for() {
         let tls = &whole["listeners"]["*:443"]["tls"];
         assert_eq!(tls["client_ca"], "/ca.pem", "{http} {server}");
         assert!(tls["client_verify"].is_null(), "{http} {server}");
+        assert_eq!(tls["client_failure"], "page", "{http} {server}");
     }
     for asks in [
         "ssl_verify_client on;",
@@ -952,6 +955,7 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
     let tls = &whole["listeners"]["*:443"]["tls"];
     assert_eq!(tls["client_ca"], "/ca.pem");
     assert_eq!(tls["client_verify"], "optional");
+    assert_eq!(tls["client_failure"], "page");
     let steps = &whole["routes"]["listen-443"];
     assert_eq!(steps[0]["action"]["pass"], "routes/open");
     assert_eq!(
@@ -965,7 +969,7 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
     assert_eq!(steps[3], json!({"action": {"pass": "routes/open"}}));
     assert_eq!(
         whole["routes"]["with-certificate"][0],
-        json!({"match": {"if": "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`"}, "action": {"return": 403}})
+        json!({"match": {"if": "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`"}, "action": {"return": 400}})
     );
     // The first one does not open the second one's door.
     let (whole, _) = self::whole(&format!(
@@ -1539,7 +1543,7 @@ fn a_rule_that_changes_nothing_opens_no_internal_location() {
         "rewrite ^/a /b last;",
     ] {
         let imported = imported(&format!(
-            "server {{ server_name s; root /srv; {rule} location /int/ {{ internal; }} location / {{ }} }}"
+            "server {{ server_name s; root /srv; {rule} location /int/ {{ internal; return 204; }} location / {{ return 204; }} }}"
         ));
         let routes = &imported.configuration["routes"];
         let outside = routes["s-outside"].to_string();
@@ -1737,4 +1741,104 @@ fn a_condition_on_the_user_refuses_everyone() {
             json!({"action": {"return": 403}})
         );
     }
+}
+
+#[test]
+fn versions_of_http_are_carried_over() {
+    let text =
+        "server { listen 443 ssl; http2 off; ssl_certificate /c.pem; ssl_certificate_key /k.pem;
+        location / { proxy_http_version 2; proxy_pass http://127.0.0.1:1; } }";
+    let imported = imported(text);
+    assert_eq!(lost(&imported), [], "{:?}", imported.findings);
+    let configuration = &imported.configuration;
+    assert_eq!(configuration["listeners"]["*:443"]["http2"], false);
+    let text = configuration.to_string();
+    assert!(text.contains(r#""http_version":2"#), "{text}");
+}
+
+/// Where the index of a folder leads: to itself, or to the locations again.
+fn leads_index_elsewhere(text: &str) -> bool {
+    let imported = imported(&format!("server {{ server_name s; root /srv;\n{text}\n}}"));
+    assert_eq!(lost(&imported), [], "{text}");
+    let text = imported.configuration["routes"].to_string();
+    text.contains("${uri}index.html") || text.contains("$uriindex.html")
+}
+
+#[test]
+fn an_index_file_is_looked_for_in_all_locations() {
+    for (text, expected) in [
+        ("location / { }", false),
+        (
+            "location / { } location ~* \\.(css|js)$ { expires 1d; }",
+            false,
+        ),
+        ("location / { } location ~ /\\. { return 403; }", false),
+        ("location / { try_files $uri $uri/ =404; }", false),
+        (
+            "if ($host = old) { return 301 http://new$request_uri; }",
+            false,
+        ),
+        (
+            "location / { } location = /a/index.html { deny all; }",
+            true,
+        ),
+        ("location = / { } location / { deny all; }", true),
+        ("location / { } location ~ \\.html$ { deny all; }", true),
+        ("location / { } location ~ ^/a/.*l$ { deny all; }", true),
+        (
+            "location / { if (!-d $request_filename) { return 403; } }",
+            true,
+        ),
+        ("location / { rewrite ^/index /a last; }", true),
+        ("rewrite ^/index /a last; location / { }", true),
+        ("location / { try_files /a $uri/ =404; }", true),
+    ] {
+        assert_eq!(leads_index_elsewhere(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn rules_of_the_server_apply_to_authentication_requests() {
+    let server = |rules: &str| {
+        let imported = imported(&format!(
+            "server {{ server_name s; root /srv; {rules} location = /auth {{ internal; return 200; }}
+             location = /no {{ internal; return 403; }} location / {{ auth_request /auth; }} }}"
+        ));
+        assert_eq!(lost(&imported), [], "{rules}");
+        let routes = &imported.configuration["routes"];
+        let forward = routes
+            .to_string()
+            .split(r#""forward":{"pass":"routes/"#)
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+            .map(str::to_owned)
+            .unwrap();
+        routes[&forward].to_string()
+    };
+    let question = server("rewrite ^/auth$ /no last;");
+    assert!(question.contains(r#""rewrite":"/no""#), "{question}");
+    let question = server("if ($uri = /auth) { return 403; }");
+    assert!(question.contains("403"), "{question}");
+    // Rules that do not look at the path have let the client's request in.
+    let question = server("if ($host = other) { return 403; }");
+    assert!(!question.contains("403"), "{question}");
+}
+
+#[test]
+fn an_alias_may_continue_the_name_of_its_folder() {
+    let share = |text: &str| {
+        steps(text)[0]["action"]["share"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let path = share("location /a/ { alias /x/b; try_files $uri =404; }");
+    assert!(
+        path.contains("/x/b${(") && path.contains(".slice('/a/'.length)"),
+        "{path}"
+    );
+    assert_eq!(
+        share("location /a/ { alias /x/b/; try_files $uri =404; }"),
+        "/x/b$uri"
+    );
 }

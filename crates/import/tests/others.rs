@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_import::{ForeignServer, Importance, Sources, import};
+use tutti_import::{Finding, ForeignServer, Importance, Sources, import};
 
 struct Memory(&'static [(&'static str, String)], String);
 
@@ -29,6 +29,12 @@ impl Sources for Memory {
     fn names_in(&self, _: &Path) -> Vec<String> {
         Vec::new()
     }
+}
+
+fn findings(kind: ForeignServer, text: &str) -> Vec<Finding> {
+    let sources = Memory(&[], text.to_owned());
+    let imported = import(kind, &[PathBuf::from("/srv/config.ini")], &sources).unwrap();
+    imported.findings
 }
 
 fn imported(kind: ForeignServer, text: &str) -> (Value, Vec<String>) {
@@ -135,12 +141,53 @@ fn caddys_own_authority_becomes_that_of_tutti() {
         );
     }
     // Without a name there is no certificate, and nothing is served in the open.
-    let (whole, lost) = imported(
-        ForeignServer::Caddy,
-        ":8443 {\n tls internal\n respond 204\n}\n",
-    );
+    let site = ":8443 {\n tls internal\n respond 204\n}\n";
+    let (whole, lost) = imported(ForeignServer::Caddy, site);
     assert_eq!(lost, [":8443"]);
     assert!(whole["listeners"].is_null(), "{whole}");
+    let hint = findings(ForeignServer::Caddy, site)[0].hint.clone();
+    assert!(hint.contains("write the name or the address"), "{hint}");
+}
+
+#[test]
+fn caddys_sites_with_addresses_have_certificates_for_them() {
+    let site = "192.0.2.1, [2001:db8::1] {\n respond 204\n}\n";
+    let (whole, lost) = imported(ForeignServer::Caddy, site);
+    assert_eq!(lost, [""; 0]);
+    assert_eq!(
+        whole["listeners"]["*:443"]["tls"]["certificate"],
+        json!([{"acme": "internal", "names": ["192.0.2.1"]}, {"acme": "internal", "names": ["2001:db8::1"]}])
+    );
+    // Clients of port 80 are led to them, as they are to names.
+    let hosts: Vec<&Value> = whole["routes"]["listen-80"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| &step["match"]["host"])
+        .collect();
+    assert_eq!(hosts, ["[2001:db8::1]", "192.0.2.1"]);
+}
+
+#[test]
+fn caddys_relative_paths_begin_in_the_folder_of_its_file() {
+    let site = "shop.com {\n root * public\n tls certs/shop.pem ./shop.key {\n client_auth {\n trusted_ca_cert_file ca.pem\n }\n }\n file_server\n}\n";
+    let (whole, lost) = imported(ForeignServer::Caddy, site);
+    assert_eq!(lost, [""; 0]);
+    let tls = &whole["listeners"]["*:443"]["tls"];
+    assert_eq!(
+        tls["certificate"],
+        json!({"file": "/srv/certs/shop.pem", "key": "/srv/shop.key"})
+    );
+    assert_eq!(tls["client_ca"], "/srv/ca.pem");
+    assert!(
+        whole["routes"].to_string().contains("\"/srv/public"),
+        "{whole}"
+    );
+    let findings = findings(ForeignServer::Caddy, site);
+    let about = findings
+        .iter()
+        .filter(|one| one.problem.contains("where it is not found"));
+    assert_eq!(about.count(), 4, "{findings:?}");
 }
 
 #[test]
@@ -270,7 +317,6 @@ fn caddys_directives_act_in_the_order_that_the_source_gives() {
 fn what_caddy_encrypts_is_encrypted_or_not_there() {
     for text in [
         ":443 {\n respond 204\n}\n".to_owned(),
-        "https://10.0.0.1:8443 {\n respond 204\n}\n".to_owned(),
         ":80 {\n bind {$NOWHERE}\n respond 204\n}\n".to_owned(),
     ] {
         let (whole, lost) = imported(ForeignServer::Caddy, &text);

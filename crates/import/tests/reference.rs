@@ -74,7 +74,15 @@ fn nginx(directive: &str, block: &str) -> String {
         "upstream" => format!(
             "http {{ upstream u {{ server 127.0.0.1:1; {directive} }} server {{ listen 127.0.0.1:8080; location / {{ proxy_pass http://u; }} }} }}"
         ),
-        "stream" | "mail" => site(&format!("{block} {{ {directive} }}"), "", "", ""),
+        "mail" => site(&format!("{block} {{ {directive} }}"), "", "", ""),
+        "stream" => site(
+            &format!(
+                "stream {{ server {{ listen 127.0.0.1:9000; {directive} proxy_pass 127.0.0.1:1; }} }}"
+            ),
+            "",
+            "",
+            "",
+        ),
         "zone_sync" => site(
             &format!("stream {{ server {{ {directive} }} }}"),
             "",
@@ -91,9 +99,8 @@ fn text_with(source: ForeignServer, row: &Row) -> (String, String) {
     match source {
         ForeignServer::Nginx => {
             let reported = match *place {
-                "zone_sync" => "stream",
-                "stream" | "mail" => place,
-                _ => name,
+                "mail" => *place,
+                _ => *name,
             };
             // These close where they are switched off.
             let value = match name.ends_with("_pass_request_headers") {

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use serde::{Deserialize, Serialize};
 use tutti_options::logging::{Level, LogForm, LogStyle};
 use tutti_options::syslog::SyslogTarget;
 use tutti_sys::credentials;
@@ -11,8 +12,8 @@ use tutti_sys::listen::SocketName;
 
 const AFTER_HELP: &str = "\
 For commands such as `tutti run`, `tutti config` and `tutti status`, see `tutti help`.
-Signals: QUIT stops after the requests in progress are answered, TERM and INT stop immediately, USR1 reopens all logs,
-USR2 upgrades to the program now installed at this one's path, HUP reloads the files of --config.";
+Signals: QUIT stops after the requests in progress are answered, TERM (see --sigterm) and INT stop immediately,
+USR1 reopens all logs, USR2 upgrades to the program now installed at this one's path, HUP reloads the files of --config.";
 
 /// Starts the server: the main process, the router, and everything in the stored configuration.
 #[derive(Debug, Clone, Default, Parser)]
@@ -85,6 +86,11 @@ pub struct Flags {
     #[arg(long, value_name = "URL_OR_FILE")]
     pub source: Option<PathBuf>,
 
+    /// Effect of the signal TERM: `quick` (default) stops immediately, `graceful` after the requests in progress are
+    /// answered, as QUIT does
+    #[arg(long, value_name = "PACE")]
+    pub sigterm: Option<TermPace>,
+
     /// Folder of temporary files
     #[arg(long, alias = "tmp", value_name = "FOLDER")]
     pub tmpdir: Option<PathBuf>,
@@ -118,6 +124,17 @@ pub struct Flags {
     pub as_unit: bool,
 }
 
+/// The effect of the signal TERM.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum TermPace {
+    /// The server stops immediately, as NGINX Unit does.
+    #[default]
+    Quick,
+    /// The server stops after the requests in progress are answered.
+    Graceful,
+}
+
 /// The destination of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogTo {
@@ -129,7 +146,7 @@ pub enum LogTo {
     Syslog(SyslogTarget),
 }
 
-/// All paths, with defaults applied.
+/// All paths and what else holds for the whole run, with defaults applied.
 #[derive(Debug, Clone)]
 pub struct ServerPaths {
     /// The control socket.
@@ -152,6 +169,8 @@ pub struct ServerPaths {
     pub is_watching: bool,
     /// The store of the configuration: a URL, or a file.
     pub source: Option<PathBuf>,
+    /// The effect of the signal TERM.
+    pub sigterm: TermPace,
 }
 
 /// Parses `unix:/path`, `unix:@name`, `ADDRESS:PORT`, `[IPV6]:PORT` or `*:PORT`.
@@ -377,6 +396,7 @@ impl Flags {
             config: self.config.clone().map(absolute),
             is_lenient: self.lenient,
             is_watching: self.watch,
+            sigterm: self.sigterm.unwrap_or_default(),
             source: self.source.clone().map(|source| {
                 // A URL is not a path.
                 match source.to_str().is_some_and(|text| text.contains("://")) {

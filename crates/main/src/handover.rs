@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tutti_protocol::{BindAddress, Grants, RouterCounts};
 use tutti_sys::{handover, memfd, spawn};
 
-use crate::flags::ServerPaths;
+use crate::flags::{ServerPaths, TermPace};
 
 /// Version of this format and of the messages between main and the processes it starts for itself (2: with a
 /// controller). Members may be added with a default; any other change requires a new version, to which a running server
@@ -114,6 +114,8 @@ pub(crate) struct Handover {
     /// The configuration files are reloaded when they change.
     #[serde(default)]
     pub(super) is_watching: bool,
+    #[serde(default)]
+    pub(super) sigterm: TermPace,
     pub(super) has_own_temporary_folder: bool,
     pub(super) is_daemon: bool,
     pub(super) configuration: Option<String>,
@@ -174,6 +176,7 @@ impl Handover {
             // Only for starts, not for upgrades.
             is_lenient: false,
             is_watching: self.is_watching,
+            sigterm: self.sigterm,
             source: self.source.clone(),
         }
     }

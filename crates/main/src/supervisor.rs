@@ -16,6 +16,7 @@ use tutti_sys::signal::Signals;
 use super::acme::Acme;
 use super::certificate_files::Keys;
 use super::config_watch::ConfigWatch;
+use super::flags::TermPace;
 use super::fleet::Fleet;
 use super::instance::Instance;
 use super::isolation::Cgroups;
@@ -240,6 +241,9 @@ impl Supervisor {
         while let Some(number) = self.signals.next() {
             match number {
                 libc::SIGQUIT => self.begin_stop(Stop::graceful()),
+                libc::SIGTERM if self.instance.places.sigterm == TermPace::Graceful => {
+                    self.begin_stop(Stop::graceful());
+                }
                 libc::SIGTERM | libc::SIGINT => self.begin_stop(Stop::quick(ExitCode::SUCCESS)),
                 libc::SIGUSR1 => self.reopen_logs(),
                 libc::SIGUSR2 => self.begin_upgrade(None),

@@ -352,6 +352,14 @@ impl Observation<'_> {
             let title = "Maintenance is on: requests get 503".to_owned();
             add(Severity::Critical, title, "", "tutti maintenance off");
         }
+        for (place, _) in members(self.status, "maintenance_of_parts") {
+            let title = format!("Maintenance is on for {place}: its requests get 503");
+            let command = format!(
+                "tutti config delete {}",
+                quoted(&format!("{place}/maintenance"))
+            );
+            add(Severity::Warning, title, "", &command);
+        }
         if let Some(source) = self.status.get("source") {
             if text(source, "/state") == "refused" {
                 let number = number(source, "/refused/generation");
@@ -722,6 +730,15 @@ mod tests {
                 "Maintenance is on: requests get 503",
                 "",
                 "tutti maintenance off",
+            ],
+        );
+        one(
+            &json!({"maintenance_of_parts": {"/listeners/*:8080": {"retry_after": 60}}}),
+            Severity::Warning,
+            [
+                "Maintenance is on for /listeners/*:8080: its requests get 503",
+                "",
+                "tutti config delete '/listeners/*:8080/maintenance'",
             ],
         );
         one(

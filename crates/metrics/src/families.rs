@@ -107,6 +107,9 @@ families! {
     CONNECTIONS_CLOSED = Counter "tutti_connections_closed" None [] "Closed client connections";
     CONNECTIONS_ACCEPTED = Counter "tutti_listener_connections" None ["listener"] "Client connections that a listener has accepted";
     CONNECTIONS_REFUSED = Counter "tutti_listener_refused_connections" None ["listener"] "Connections that a listener closed immediately because of `max_connections_per_client`";
+    STREAMS = Counter "tutti_listener_stream_connections" None ["listener", "outcome"] "Connections of a listener with `stream`: `passed` to a server, `terminated` here, `closed` by a step or because none matched, `invalid` because they did not begin with a TLS message, `failed` because no server accepted them";
+    STREAMS_OPEN = Gauge "tutti_listener_stream_open_connections" None ["listener"] "Connections of a listener that are being passed to a server";
+    STREAM_BYTES = Counter "tutti_listener_stream_bytes" Bytes ["listener", "direction"] "Bytes of such connections: `received` from clients, and `sent` to them";
     HANDSHAKES = Counter "tutti_listener_tls_handshakes" None ["listener"] "Successful TLS handshakes";
     HANDSHAKES_FAILED = Counter "tutti_listener_tls_handshake_failures" None ["listener", "reason"] "Failed TLS handshakes: `timeout`, `closed` by the client, `plain` HTTP on a TLS port, `protocol` (versions, ciphers, certificates)";
     LISTENER_REQUESTS = Counter "tutti_listener_requests" None ["listener", "class"] "Requests on a listener, by status class";

@@ -151,6 +151,7 @@ macro_rules! options {
         pub struct $name:ident: $table:ident = $title:literal
         $(, beside [$($beside:expr),+])?
         $(, exactly_one [$($one:literal),+])?
+        $(, unless [$($unless:literal),+])?
         $(, followed_by [$($followed_by:expr),+])?
         $(, inherits $inherits:literal)?
         {
@@ -185,6 +186,7 @@ macro_rules! options {
                 $($($followed_by,)+)?
             ],
             exactly_one: <$name as $crate::Options>::EXACTLY_ONE,
+            unless: &[$($($unless),+)?],
             inherits: false $(|| $inherits)?,
         };
 

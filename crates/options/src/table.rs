@@ -14,6 +14,8 @@ pub struct Object {
     pub options: &'static [&'static [Opt]],
     /// Exactly one of these keys must be present; empty: no such rule.
     pub exactly_one: &'static [&'static str],
+    /// None of those keys is needed if one of these is present.
+    pub unless: &'static [&'static str],
     /// An absent option has the value of an outer object, not the default of its row.
     pub inherits: bool,
 }

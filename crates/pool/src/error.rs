@@ -81,7 +81,7 @@ pub enum ExchangeError {
         how: ProcessExit,
     },
     /// The worker aborted the response: 502.
-    #[error("the application process gave this request up")]
+    #[error("the application process aborted the response")]
     Aborted,
     /// `limits.timeout` has passed: 503 if no worker had begun it, else 504.
     #[error("the request took longer than the application's `limits.timeout`")]

@@ -12,7 +12,9 @@ use tutti_conn::output::Gone;
 use tutti_http::websocket::PassedFrames;
 use tutti_http::{NO_FIELDS, Version};
 use tutti_log::Level;
-use tutti_upstream::{ServerClaim, Tried, Unavailable, UpstreamConnection, UpstreamError};
+use tutti_upstream::{
+    ServerClaim, ServerGroup, Tried, Unavailable, UpstreamConnection, UpstreamError,
+};
 
 use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, Times, upgrade};
 use crate::cgi::frame::write_announcement;
@@ -360,13 +362,7 @@ impl<C: Client> Forwarding<'_, C> {
         // A call whose own deadline has passed is not a failure of the server that ends it.
         if !failure.is_of_request() && claim.failed(now_millis()) {
             let upstream = self.request.upstream();
-            let text = format!(
-                "upstream \"{}\": server {} gets no requests for {:?}",
-                upstream.name(),
-                claim.server().name(),
-                claim.fail_timeout()
-            );
-            self.client.log(Level::Warn, &text);
+            self.client.log(Level::Warn, &rest_line(upstream, claim));
         }
     }
 
@@ -412,7 +408,18 @@ fn sweep(resources: Rc<Resources>) {
     });
 }
 
-fn status(unavailable: Unavailable) -> u16 {
+/// The line about a server that gets no requests for a while.
+pub(crate) fn rest_line(upstream: &ServerGroup, claim: &ServerClaim) -> String {
+    format!(
+        "upstream \"{}\": server {} gets no requests for {:?}",
+        upstream.name(),
+        claim.server().name(),
+        claim.fail_timeout()
+    )
+}
+
+/// The status for a client that no server is available for.
+pub(crate) fn status(unavailable: Unavailable) -> u16 {
     match unavailable {
         Unavailable::Full | Unavailable::Empty => 503,
         _ => 502,

@@ -40,6 +40,8 @@ pub(crate) struct Exchange<'t, C: Client> {
     pub(crate) incoming: Option<Incoming>,
     /// Received bytes of the answer.
     count: u64,
+    /// Those of them that are heads of interim responses.
+    interim_bytes: usize,
     /// Part of it has been passed to the client.
     has_begun: bool,
     /// Another server is there for an answer of `retry_statuses`.
@@ -94,6 +96,7 @@ pub(crate) async fn attempt<C: Client>(
         head: &mut scratch.head,
         incoming,
         count: 0,
+        interim_bytes: 0,
         has_begun: false,
         may_pass_over: *may_pass_over,
     };
@@ -279,6 +282,7 @@ impl<C: Client> Exchange<'_, C> {
                             if view.status() == 100 && self.link.awaits_continue() {
                                 self.send_continue().await?;
                             }
+                            self.count_interim(length)?;
                             self.pass_interim_on(length);
                             self.received.drain(..length);
                             self.head.reset();
@@ -295,6 +299,18 @@ impl<C: Client> Exchange<'_, C> {
                     }
                 }
             }
+        }
+    }
+
+    /// Bounds the interim responses of a request together as one head is: they wait in memory for a client that does not read.
+    fn count_interim(&mut self, length: usize) -> Result<(), UpstreamError> {
+        let most = self.request.upstream().options().max_head_size;
+        self.interim_bytes += length;
+        match self.interim_bytes > most {
+            true => Err(UpstreamError::Malformed(format!(
+                "its interim responses are longer than {most} bytes"
+            ))),
+            false => Ok(()),
         }
     }
 

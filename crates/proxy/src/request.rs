@@ -21,6 +21,8 @@ pub struct UpstreamDestination {
     pub cookie: Option<Vec<u8>>,
     /// Set if the server speaks CGI.
     pub cgi: Cgi,
+    /// The body of the request; `None`: the client's.
+    pub body: Option<Vec<u8>>,
 }
 
 /// The input of CGI variables beyond HTTP.
@@ -33,8 +35,11 @@ pub struct Cgi {
 }
 
 impl UpstreamDestination {
-    /// True if the request's body is streamed: where that is configured, and where both sides speak HTTP/2. CGI requires a length.
+    /// True if the client's body is streamed: where that is configured, and where both sides speak HTTP/2. CGI requires a length.
     pub fn streams(&self, view: &RequestView<'_>) -> bool {
+        if self.body.is_some() {
+            return false;
+        }
         if speaks_http2(&self.upstream) && view.version() >= Version::Http2 {
             return true;
         }

@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 use tutti_config::model;
-use tutti_routing::{LogLine, LogSecond, RequestInfo, Seen};
+use tutti_routing::{LogLine, LogSecond, RequestInfo, ResponseInfo, Seen};
 
-use crate::finished::{Finished, SentAt};
+use crate::finished::SentAt;
 use crate::log_file::LogFile;
 
 /// Collected lines are written when there are this many bytes.
@@ -66,11 +66,11 @@ struct Collected {
 impl LogBuffer {
     /// Adds a line for a finished exchange to each log whose condition holds. `finished` gets the time; `report` writes a line to the
     /// daemon's log.
-    pub fn append<'f>(
+    pub fn append<R: ResponseInfo>(
         &self,
         logs: &Arc<AccessLogs>,
         request: &impl RequestInfo,
-        finished: impl FnOnce(Option<SentAt>) -> Finished<'f>,
+        finished: impl FnOnce(Option<SentAt>) -> R,
         report: impl Fn(&str),
     ) {
         let response = finished(Some(self.clock.now()));

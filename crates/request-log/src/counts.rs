@@ -45,7 +45,7 @@ impl Answerer {
             DecisionKind::Upstream(index) => Self::Upstream(*index),
             DecisionKind::Share(_) => Self::Share,
             DecisionKind::Return(_) => Self::Return,
-            DecisionKind::Metrics => Self::Metrics,
+            DecisionKind::Metrics | DecisionKind::StubStatus => Self::Metrics,
             DecisionKind::Spooler(_) => Self::Spooler,
             DecisionKind::NotFound | DecisionKind::Loop | DecisionKind::Undecided => Self::Nothing,
         }

@@ -41,15 +41,46 @@ impl ResponseInfo for Finished<'_> {
         self.begun.elapsed()
     }
     fn time(&self) -> Option<LogTime<'_>> {
-        let (second, milliseconds) = self.time.as_ref()?;
-        Some(LogTime {
-            second,
-            milliseconds: *milliseconds,
-        })
+        self.time.as_ref().map(log_time)
     }
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
         for (name, value) in self.head {
             each(name, value.trim_ascii());
         }
     }
+}
+
+fn log_time((second, milliseconds): &SentAt) -> LogTime<'_> {
+    LogTime {
+        second,
+        milliseconds: *milliseconds,
+    }
+}
+
+/// The end of a connection that was not read as HTTP.
+pub struct FinishedStream {
+    /// When it was accepted.
+    pub begun: Instant,
+    /// The status that HTTP has for such an end; 200 if it was passed on.
+    pub status: u16,
+    /// Bytes that were sent to the client.
+    pub sent_bytes: u64,
+    /// When it ended.
+    pub time: Option<SentAt>,
+}
+
+impl ResponseInfo for FinishedStream {
+    fn status(&self) -> u16 {
+        self.status
+    }
+    fn body_bytes_sent(&self) -> u64 {
+        self.sent_bytes
+    }
+    fn request_time(&self) -> Duration {
+        self.begun.elapsed()
+    }
+    fn time(&self) -> Option<LogTime<'_>> {
+        self.time.as_ref().map(log_time)
+    }
+    fn each_header(&self, _: &mut dyn FnMut(&[u8], &[u8])) {}
 }

@@ -18,7 +18,7 @@ mod slow;
 
 pub use access_log::{AccessLogger, AccessLogs, LogBuffer};
 pub use counts::{Answerer, Answers, ResponseCounts};
-pub use finished::{Finished, SentAt};
+pub use finished::{Finished, FinishedStream, SentAt};
 pub use log_file::{LogFile, Lost, open_append};
 pub use logs::{Logs, LostLines};
 pub use recent::{Recent, SLOW};

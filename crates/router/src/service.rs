@@ -580,6 +580,7 @@ impl Inner {
             modules: &self.modules,
             totals: self.own_totals() + others,
             upstreams: self.server.upstreams(),
+            streams: self.server.streams(),
             problems: &self.problems.load().left(&applications),
             telemetry: self.spans(),
             applications: self.manager.measures(),

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value, json};
 use tutti_commands::Commands;
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_pool::{AppMeasures, OldRequest, StartFailure};
 use tutti_protocol::{LanguageModule, RouterCounts};
-use tutti_server::{CacheStatus, ServerHealth, ServerStatus};
+use tutti_server::{CacheStatus, ServerHealth, ServerStatus, SharedListener};
 use tutti_telemetry::SpanCounts;
 
 use super::commands;
@@ -20,6 +21,8 @@ pub(super) struct Parts<'a> {
     pub(super) applications: Vec<(Arc<str>, AppMeasures)>,
     pub(super) commands: &'a Commands,
     pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
+    /// Listeners whose connections are not all read as HTTP.
+    pub(super) streams: Vec<Arc<SharedListener>>,
     pub(super) problems: &'a Diagnostics,
     /// Jobs, if there are spoolers.
     pub(super) spoolers: Option<Value>,
@@ -37,7 +40,7 @@ pub(super) struct Parts<'a> {
     pub(super) telemetry: Option<SpanCounts>,
 }
 
-/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `cache`, `limits`, `limit_stores`, `recent_requests`, `telemetry` and
+/// The whole of `/status`; `streams`, `upstreams`, `spoolers`, `schedules`, `cache`, `limits`, `limit_stores`, `recent_requests`, `telemetry` and
 /// `problems` only if there are any.
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
@@ -57,6 +60,13 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
         "requests": { "total": totals.requests },
         "applications": applications,
     });
+    if !parts.streams.is_empty() {
+        let streams = parts.streams.iter();
+        status["streams"] = streams
+            .map(|listener| (listener.name().to_owned(), stream_status(listener)))
+            .collect::<Map<_, _>>()
+            .into();
+    }
     if !parts.upstreams.is_empty() {
         let upstreams = parts.upstreams.iter();
         status["upstreams"] = upstreams
@@ -94,6 +104,20 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
         status["problems"] = parts.problems.0.iter().map(problem_status).collect();
     }
     status
+}
+
+fn stream_status(listener: &SharedListener) -> Value {
+    let counters = &listener.counters.streams;
+    let outcomes = counters.outcomes();
+    let outcomes: Map<String, Value> = outcomes
+        .map(|(outcome, count)| (outcome.word().to_owned(), count.into()))
+        .collect();
+    json!({
+        "active": counters.open.load(Ordering::Relaxed),
+        "connections": outcomes,
+        "received": counters.received.load(Ordering::Relaxed),
+        "sent": counters.sent.load(Ordering::Relaxed),
+    })
 }
 
 fn problem_status(fault: &Diagnostic) -> Value {

@@ -27,6 +27,7 @@ pub(crate) struct CompiledAction {
     pub(crate) rewrite: Option<Template>,
     pub(crate) response_headers: Box<[ResponseHeader]>,
     pub(crate) request_headers: Box<[RequestHeader]>,
+    pub(crate) request_body: Option<Template>,
     /// The number of its guard.
     pub(crate) guard: Option<usize>,
     /// The number of its rules.
@@ -48,11 +49,17 @@ pub(crate) enum CompiledKind {
 #[derive(Clone, Debug)]
 pub(crate) enum CompiledPass {
     Route(usize),
-    Application { index: usize, target: Option<usize> },
+    Application {
+        index: usize,
+        target: Option<usize>,
+    },
     Upstream(usize),
     Metrics,
+    StubStatus,
     Spooler(usize),
     Computed(Template),
+    /// The connections of the listener are not read as HTTP.
+    Nothing,
 }
 
 /// Numbers of guards in [`crate::Router::guards`], without duplicates.
@@ -71,6 +78,8 @@ pub struct Decision<'r> {
     pub(crate) groups: StepGroups,
     /// The action's changes to the request, for an upstream.
     pub request_headers: &'r [RequestHeader],
+    /// The body of the request to an upstream; `None`: the client's.
+    pub request_body: Option<&'r Template>,
     /// The guards on the way to the action and of the action itself, in order: numbers in [`crate::Router::guards`].
     pub guards: Guards,
     /// Rules for the response: those of the action first, then those on the way to it.
@@ -141,6 +150,8 @@ pub enum DecisionKind<'r> {
     Upstream(usize),
     /// Answer with the metrics of the server.
     Metrics,
+    /// Answer with the counts of connections and requests, as nginx reports them.
+    StubStatus,
     /// Store it as a job of the spooler with this number in [`tutti_config::Config::spoolers`], sorted by name.
     Spooler(usize),
     /// Serve a file; if there is none, call [`crate::Router::fallback`].

@@ -83,7 +83,9 @@ impl Router {
             });
         }
         for (pass, pointer, delivery) in entrances(config) {
-            let pass = router.compile_pass(pass, pointer);
+            let pass = pass.map_or(Ok(CompiledPass::Nothing), |pass| {
+                router.compile_pass(pass, pointer)
+            });
             match pass.and_then(|pass| Ok((pass, router.rules_of(delivery, pointer)?))) {
                 Ok((pass, rules)) => router.listeners.push(CompiledListener {
                     pointer: pointer.clone(),
@@ -176,6 +178,7 @@ impl Router {
             rewrite: action.rewrite.clone(),
             response_headers: action.response_headers.clone().into(),
             request_headers: action.request_headers.clone().into(),
+            request_body: action.request_body.clone(),
             rules: self.rules_of(action.delivery.as_deref(), &action.pointer)?,
             scope: action.scope,
             cache: action.cache.clone(),
@@ -248,6 +251,7 @@ impl Router {
             }
             Pass::Fixed(Destination::Upstream(name)) => self.upstream(name.as_bytes()),
             Pass::Fixed(Destination::Metrics) => Some(CompiledPass::Metrics),
+            Pass::Fixed(Destination::StubStatus) => Some(CompiledPass::StubStatus),
             Pass::Fixed(Destination::Spooler(name)) => {
                 let index = self.spoolers.iter().position(|known| known == name);
                 index.map(CompiledPass::Spooler)
@@ -263,9 +267,12 @@ impl Router {
 }
 
 /// The entry points of the routes: those of listeners, then those of the jobs of spoolers, including runs of schedules.
-fn entrances(config: &Config) -> impl Iterator<Item = (&Pass, &Pointer, Option<&Delivery>)> {
+fn entrances(
+    config: &Config,
+) -> impl Iterator<Item = (Option<&Pass>, &Pointer, Option<&Delivery>)> {
     let listeners = config.listeners.iter();
-    let listeners = listeners.map(|one| (&one.pass, &one.pointer, one.delivery.as_deref()));
+    let listeners = listeners.map(|one| (one.pass.as_ref(), &one.pointer, one.delivery.as_deref()));
+    // Spoolers without a `pass` deliver nothing.
     let spoolers = config.delivering_spoolers();
-    listeners.chain(spoolers.filter_map(|one| Some((one.pass.as_ref()?, &one.pointer, None))))
+    listeners.chain(spoolers.map(|one| (one.pass.as_ref(), &one.pointer, None)))
 }

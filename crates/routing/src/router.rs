@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use tutti_config::model::{
-    Cache, Conditions, Guard, Pointer, RequestHeader, ResponseHeader, Upstream,
+    Cache, Conditions, Guard, Pointer, RequestHeader, ResponseHeader, Template, Upstream,
 };
 use tutti_http::OwnedPath;
 
@@ -162,6 +162,7 @@ impl Router {
                 response_headers: &[],
                 groups: StepGroups::default(),
                 request_headers: &[],
+                request_body: None,
                 guards: Guards::new(),
                 rules: RuleSet::default(),
                 settings: ScopeNumber::default(),
@@ -178,6 +179,7 @@ impl Router {
             route: None,
             pointer: &listener.pointer,
             headers: (&[], &[]),
+            request_body: None,
             groups: StepGroups::default(),
             guards: Guards::new(),
             rules: RuleSet::of(listener.rules),
@@ -203,6 +205,7 @@ impl Router {
             route: None,
             pointer: &action.pointer,
             headers: (&[], &[]),
+            request_body: None,
             groups: StepGroups::default(),
             guards: Guards::new(),
             rules: RuleSet::default(),
@@ -229,6 +232,7 @@ impl Router {
             route: None,
             pointer: &INTERNAL,
             headers: (&[], &[]),
+            request_body: None,
             groups: StepGroups::default(),
             guards: Guards::new(),
             rules,
@@ -325,6 +329,7 @@ impl Router {
             route: decision.route,
             pointer: decision.pointer,
             headers: (&[], &[]),
+            request_body: None,
             groups: decision.groups,
             guards: decision.guards,
             rules: decision.rules,
@@ -344,6 +349,7 @@ struct Way<'r> {
     route: Option<usize>,
     pointer: &'r Pointer,
     headers: (&'r [ResponseHeader], &'r [RequestHeader]),
+    request_body: Option<&'r Template>,
     groups: StepGroups,
     guards: Guards,
     rules: RuleSet,
@@ -412,6 +418,7 @@ impl<'r> Way<'r> {
             response_headers: self.headers.0,
             groups: self.groups,
             request_headers: self.headers.1,
+            request_body: self.request_body,
             guards: self.guards,
             rules: self.rules,
             settings: self.settings,
@@ -430,6 +437,7 @@ impl<'r> Way<'r> {
     ) -> Move<'r> {
         self.pointer = &action.pointer;
         self.headers = (&action.response_headers, &action.request_headers);
+        self.request_body = action.request_body.as_ref();
         if let Some(guard) = action.guard
             && !self.guards.contains(&guard)
         {
@@ -462,6 +470,8 @@ impl<'r> Way<'r> {
             CompiledPass::Route(route) => Move::Route(*route),
             CompiledPass::Upstream(index) => Move::End(DecisionKind::Upstream(*index)),
             CompiledPass::Metrics => Move::End(DecisionKind::Metrics),
+            CompiledPass::StubStatus => Move::End(DecisionKind::StubStatus),
+            CompiledPass::Nothing => Move::End(DecisionKind::NotFound),
             CompiledPass::Spooler(index) => Move::End(DecisionKind::Spooler(*index)),
             CompiledPass::Application { index, target } => {
                 let Some(application) = router.applications.get(*index) else {

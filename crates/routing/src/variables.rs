@@ -19,6 +19,7 @@ pub fn request_id<R: RequestInfo + ?Sized>(request: &R, out: &mut Vec<u8>) {
 /// Appends the value of a variable; nothing if it has none. Of several the last counts.
 pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, out: &mut Vec<u8>) {
     let start = out.len();
+    let response = request.response();
     match variable {
         Variable::Uri => out.extend_from_slice(request.path()),
         Variable::Host => out.extend_from_slice(request.host()),
@@ -31,7 +32,6 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
             out.extend_from_slice(last.unwrap_or_default());
         }
         Variable::TimeLocal | Variable::TimeIso8601 | Variable::Msec => {
-            let response = request.response();
             if let Some(time) = response.and_then(ResponseInfo::time) {
                 print_time(variable, time, out);
             }
@@ -57,7 +57,7 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
         Variable::RemoteUser => request.write_user(out),
         Variable::RequestId => request_id(request, out),
         Variable::RequestTime => {
-            if let Some(response) = request.response() {
+            if let Some(response) = response {
                 let time = response.request_time();
                 print(
                     out,
@@ -66,7 +66,7 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
             }
         }
         Variable::Status => {
-            if let Some(response) = request.response() {
+            if let Some(response) = response {
                 print(out, format_args!("{:03}", response.status()));
             }
         }
@@ -75,14 +75,13 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
                 print(out, format_args!("{status:03}"));
             }
         }
-        Variable::BodyBytesSent => {
-            number(request.response().map(ResponseInfo::body_bytes_sent), out);
-        }
-        Variable::BytesSent => number(request.response().map(ResponseInfo::bytes_sent), out),
+        Variable::BodyBytesSent => number(response.map(ResponseInfo::body_bytes_sent), out),
+        Variable::BytesSent => number(response.map(ResponseInfo::bytes_sent), out),
+        Variable::BytesReceived => number(Some(request.body_bytes_received()), out),
         Variable::RequestLength => number(Some(request_length(request)), out),
         // Only for the access log, which is written once the response was sent: a body may contain passwords.
         Variable::RequestBody => {
-            if request.response().and_then(ResponseInfo::time).is_some() {
+            if response.and_then(ResponseInfo::time).is_some() {
                 request.write_body(out);
             }
         }
@@ -110,7 +109,7 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
             request.each_field(name.as_bytes(), &mut |value| join(out, start, value))
         }
         Variable::ResponseHeader(name) => {
-            if let Some(response) = request.response() {
+            if let Some(response) = response {
                 response.each_header(&mut |found, value| {
                     if found.eq_ignore_ascii_case(name.as_bytes()) {
                         join(out, start, value);

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 use tokio::sync::Semaphore;
 use tutti_cache::{
@@ -18,6 +18,7 @@ use tutti_cache::{
 };
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
+use tutti_files::range;
 use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, Method, RequestHead};
 use tutti_request_log::Answerer;
@@ -31,6 +32,7 @@ use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, Persistence};
 use crate::exchange_step::{ExchangeStep, Fetch};
+use crate::gunzip;
 use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Plan};
 use crate::replace;
@@ -123,6 +125,40 @@ impl OwnFetch {
         }
     }
 
+    /// Runs the action of a plan, of whose response `recording` takes the rest. Its bytes are given to `sink` as they come; meanwhile the
+    /// action waits.
+    pub(crate) async fn pass_on(
+        self,
+        plan: &Plan,
+        recording: &Recording,
+        mut sink: impl AsyncFnMut(&[u8]) -> Result<(), Gone>,
+    ) -> Result<(), Gone> {
+        let client = ClientSide::new(Channel::Discard, self.ends, waker().await);
+        let view = self.head.view(&self.bytes);
+        let request = Request::new(&client, &self.exchange, &self.snapshot, view);
+        let mut output = Output::default();
+        let body = ActionBody::Collected(Collected::None);
+        let mut action = pin!(action::run(&request, plan, body, &mut output));
+        let mut has_ended = false;
+        while !has_ended && recording.rest_outcome().is_err() {
+            poll_fn(|context| {
+                has_ended = action.as_mut().poll(context).is_ready();
+                match has_ended || recording.has_rest() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            })
+            .await;
+            let piece = recording.take_rest();
+            if piece.is_empty() {
+                // Its head has been rejected, or it has ended.
+                return Ok(());
+            }
+            sink(&piece).await?;
+        }
+        Ok(())
+    }
+
     /// Runs the action of a plan. The result is in the store, in the returned recording, or in the log.
     pub(crate) async fn run(
         self,
@@ -130,8 +166,7 @@ impl OwnFetch {
         lead: Option<Lead>,
         stale: Option<Arc<Stored>>,
     ) -> Option<Rc<Recording>> {
-        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-        let client = ClientSide::new(Channel::Discard, self.ends, waker);
+        let client = ClientSide::new(Channel::Discard, self.ends, waker().await);
         let view = self.head.view(&self.bytes);
         let request = Request::new(&client, &self.exchange, &self.snapshot, view);
         let mut output = Output::default();
@@ -155,6 +190,11 @@ impl OwnFetch {
         }
         recording
     }
+}
+
+/// The waker of the current task.
+async fn waker() -> Waker {
+    poll_fn(|context| Poll::Ready(context.waker().clone())).await
 }
 
 /// Has the response to the request recorded.
@@ -389,25 +429,31 @@ impl StoredHead<'_> {
         changes: &Changes,
         output: &mut Output,
     ) -> Result<SelectedPart, ExchangeStep> {
-        let content_type = self.stored.field("Content-Type");
-        let is_replaced = replace::applies_to(request, content_type);
-        let is_get = request.view.method() == Method::Get && !is_replaced;
         let is_slice = self.stored.status == 206;
         let status = match is_slice {
             true => 200,
             false => self.stored.status,
         };
+        let content_type = self.stored.field("Content-Type");
+        // The range of a slice is not that of the response.
+        let is_of_slice =
+            move |name: &[u8]| is_slice && name.eq_ignore_ascii_case(b"Content-Range");
+        let fields = self.stored.fields.iter();
+        let fields = fields.filter(move |(name, _)| !is_of_slice(name));
+        // A body that is changed has no ranges.
+        let is_changed = replace::applies_to(request, content_type)
+            || gunzip::applies_to(request, status, fields.clone());
+        let is_get = request.view.method() == Method::Get && !is_changed;
         let facts = (status, &self.stored.fields, self.length);
         let (status, bytes, range) = match wanted(facts, &request.conditions(), is_get) {
             RequestedPart::Whole => (status, 0..self.length, None),
             RequestedPart::Nothing => (304, 0..0, None),
             RequestedPart::Part(part) => {
-                let last = part.end.saturating_sub(1);
-                let range = format!("bytes {}-{last}/{}", part.start, self.length);
+                let range = part.content_range(self.length);
                 (206, part.start..part.end, Some(range))
             }
             RequestedPart::Unsatisfiable => {
-                let range = format!("bytes */{}", self.length);
+                let range = range::unsatisfied(self.length);
                 let mut fields = FieldLines::of("Content-Range", range.as_bytes());
                 fields.append(&self.own);
                 let answer = ErrorResponse::of(416, &fields);
@@ -421,12 +467,8 @@ impl StoredHead<'_> {
             start.eq_ignore_ascii_case(b"content-")
                 && !name.eq_ignore_ascii_case(b"content-location")
         };
-        let fields = self.stored.fields.iter();
-        let fields = fields.filter(|(name, _)| {
-            // A 304 does not repeat what the client has (RFC 9110 §15.4.5). The range of a slice is not that of the response.
-            let is_of_slice = is_slice && name.eq_ignore_ascii_case(b"Content-Range");
-            !(status == 304 && is_content(name) || is_of_slice)
-        });
+        // A 304 does not repeat what the client has (RFC 9110 §15.4.5).
+        let fields = fields.filter(|(name, _)| !(status == 304 && is_content(name)));
         let fields = fields.chain(more.iter()).chain(self.own.iter());
         let head = Head {
             status,

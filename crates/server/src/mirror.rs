@@ -122,6 +122,7 @@ impl Copy {
             key: Vec::new(),
             cookie: None,
             cgi: Cgi::default(),
+            body: None,
         };
         let request = tutti_proxy::ProxyRequest {
             view: self.head.view(&self.bytes),

@@ -45,6 +45,12 @@ struct Text {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Overgrown;
 
+impl std::fmt::Display for Overgrown {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("`replace` makes it too large")
+    }
+}
+
 /// True if texts are replaced in responses of this action, so that it needs whole, unencoded ones.
 pub(crate) fn is_wanted(request: &Request<'_>) -> bool {
     request.settings().replace.is_some()

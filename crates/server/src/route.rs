@@ -9,6 +9,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use tutti_config::model::{ContentPart, Encoding, Template};
 use tutti_conn::clock::now_millis;
+use tutti_conn::counters::ConnectionTotals;
 use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::compression;
 use tutti_files::folder::Folder;
@@ -35,6 +36,7 @@ use crate::fields::request_id;
 use crate::maintenance;
 use crate::plan::{Act, Called, Plan, Returned, Served};
 use crate::replace;
+use crate::stub_status;
 use crate::substitute::Way;
 
 /// Decides how `request` is answered.
@@ -122,8 +124,8 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             DecisionKind::Return(answer) => {
                 returned(&decision, answer, request).unwrap_or_else(|ScriptFailed| Act::page(500))
             }
-            DecisionKind::Metrics => match request.view.method() {
-                Method::Get | Method::Head => Act::Metrics,
+            DecisionKind::Metrics | DecisionKind::StubStatus => match request.view.method() {
+                Method::Get | Method::Head => metrics(request, &decision.action),
                 _ => not_allowed(b"GET, HEAD"),
             },
             DecisionKind::Spooler(index) => spooler(request, index),
@@ -173,7 +175,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             },
         };
         if let Some(closed) = closed
-            && !matches!(act, Act::Metrics)
+            && !is_metrics(&decision.action)
         {
             return Plan::new(maintenance::act(request, closed));
         }
@@ -181,11 +183,27 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     }
 }
 
+fn is_metrics(action: &DecisionKind<'_>) -> bool {
+    matches!(action, DecisionKind::Metrics | DecisionKind::StubStatus)
+}
+
+/// The metrics, in the form that the action names.
+fn metrics(request: &Request<'_>, action: &DecisionKind<'_>) -> Act {
+    match action {
+        DecisionKind::StubStatus => {
+            let counters = request.client.local.shared.counters.iter();
+            let totals = ConnectionTotals::sum(counters.map(Arc::as_ref));
+            Act::Content(Box::new(stub_status::answer(&totals)))
+        }
+        _ => Act::Metrics,
+    }
+}
+
 /// True if an action leads to the metrics, or to a file, besides which it may lead there. Monitoring continues: a server in maintenance is
 /// not down.
 fn may_be_metrics(action: &DecisionKind<'_>) -> bool {
     match action {
-        DecisionKind::Metrics => true,
+        DecisionKind::Metrics | DecisionKind::StubStatus => true,
         DecisionKind::Share(share) => {
             share.has_found() || share.has_folder() || share.has_fallback()
         }
@@ -242,6 +260,10 @@ fn cached(
                 decision.render(to, request, &mut value).ok()?;
                 text.extend_from_slice(format!("\0{}:", value.len()).as_bytes());
                 text.extend_from_slice(&value);
+            }
+            if let Some(body) = &destination.body {
+                text.extend_from_slice(format!("\0body {}:", body.len()).as_bytes());
+                text.extend_from_slice(body);
             }
             Some(text)
         }
@@ -300,6 +322,10 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
                 .any(|name| is_alias(edit.name().as_bytes(), name.as_bytes()))
         });
         edits.extend(WHOLE_AND_PLAIN.map(Edit::remove));
+    }
+    // The client's encoding is that of the client's body.
+    if decision.request_body.is_some() && !has_edit_of(&edits, "Content-Encoding") {
+        edits.push(Edit::remove("Content-Encoding"));
     }
     claim(request, &mut edits);
     let wanted = request.settings().request_id.as_deref();

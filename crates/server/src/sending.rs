@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use tutti_conn::output::{Gone, Output};
 use tutti_files::cache::Content;
 use tutti_http::Trailers;
@@ -64,7 +64,7 @@ impl Response {
         if body.len() > PIECE_BYTES {
             return Ok(Written::Rest(Box::new(Self {
                 writer,
-                body: Body::Stored(body, 0),
+                body: Body::Stored(body),
                 lingers: false,
             })));
         }
@@ -87,7 +87,7 @@ impl Response {
                 writer.body_bytes = writer.body_bytes.saturating_sub(output.len());
                 outcome
             }
-            Body::Stored(bytes, position) => stored(writer, bytes, position, request, output).await,
+            Body::Stored(bytes) => stored(writer, bytes, request, output).await,
             Body::File(file, segments) => match (
                 &file.content,
                 writer.is_transformed() || writer.has_trailers(),
@@ -109,28 +109,35 @@ impl Response {
     }
 }
 
-/// Sends a stored body piece by piece, without a copy if the client gets it unchanged.
+/// Sends a stored body.
 async fn stored(
     writer: &mut Writer,
-    body: &Bytes,
-    position: &mut usize,
+    body: &mut Bytes,
+    request: &Request<'_>,
+    output: &mut Output,
+) -> Result<(), Gone> {
+    pieces(writer, body, request, output).await?;
+    writer.finish(request, Trailers::default(), output)
+}
+
+/// Sends bytes of a body piece by piece, without a copy if the client gets them unchanged. The last piece is in the output afterwards.
+pub(crate) async fn pieces(
+    writer: &mut Writer,
+    body: &mut Bytes,
     request: &Request<'_>,
     output: &mut Output,
 ) -> Result<(), Gone> {
     let is_plain = writer.is_plain();
     loop {
         if is_plain {
-            let rest = body.get(*position..).unwrap_or_default();
-            let sent = request.client.channel.send_directly(output, rest)?;
-            *position += sent;
+            let sent = request.client.channel.send_directly(output, body)?;
+            body.advance(sent);
             writer.body_bytes += sent as u64;
         }
-        let end = body.len().min(*position + PIECE_BYTES);
-        let piece = body.get(*position..end).unwrap_or_default();
-        *position = end;
-        writer.write(request, std::iter::once(piece), output)?;
-        if *position >= body.len() {
-            return writer.finish(request, Trailers::default(), output);
+        let piece = body.split_to(body.len().min(PIECE_BYTES));
+        writer.write(request, std::iter::once(&*piece), output)?;
+        if body.is_empty() {
+            return Ok(());
         }
         request.flush(output).await?;
         // Yields to other connections, however fast this client is.

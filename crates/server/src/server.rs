@@ -339,6 +339,14 @@ impl Server {
             .collect()
     }
 
+    /// The listeners whose connections are not all read as HTTP.
+    pub fn streams(&self) -> Vec<Arc<SharedListener>> {
+        let live = self.shared.live.load();
+        let streams = live.listeners.iter();
+        let streams = streams.filter(|entry| entry.stream.is_some());
+        streams.map(|entry| Arc::clone(&entry.listener)).collect()
+    }
+
     pub(crate) fn log(&self) -> &Arc<dyn LogSink> {
         &self.shared.log
     }

@@ -1,12 +1,16 @@
 //! The cache stage for large responses that are stored in slices: the slices that the client wants are taken from the store one after the
-//! other, and those that are missing are requested from the server with `Range`.
+//! other, and those that are missing are requested from the server with `Range`. If one cannot be stored, the rest of the response is passed
+//! on from the server.
 //!
 //! Must never: continue a response with a slice of another version.
 
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use tutti_cache::{CacheLookup, Hit, Purge, Slice, Stored, total};
+use tutti_cache::{
+    CacheLookup, Hit, Purge, Rest, RestFailure, Slice, Stored, is_same_version, total,
+};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_files::range::{Requested, parse};
@@ -17,10 +21,8 @@ use crate::cache::{self, OwnFetch, SelectedPart, StoredHead};
 use crate::exchange::request::Request;
 use crate::exchange_step::ExchangeStep;
 use crate::plan::Plan;
+use crate::sending;
 use crate::writer::Writer;
-
-/// Bytes of a slice that are put into the output at once.
-const PIECE_BYTES: usize = 64 * 1024;
 
 /// The result of this stage.
 pub(crate) enum Sliced {
@@ -40,7 +42,7 @@ pub(crate) async fn send(
         return Ok(Sliced::Whole(plan));
     };
     let size = asked.cache.options.slice.unwrap_or(usize::MAX) as u64;
-    let range = request.view.get(Known::Range);
+    let range = request.range();
     let mut first = None;
     if let Some(byte) = first_byte(range).filter(|_| asked.keeps) {
         let found = find(request, &plan, &asked, Slice::at(byte, size), output).await?;
@@ -54,7 +56,7 @@ pub(crate) async fn send(
     }
     let found = first.and_then(|(stored, hit)| Some((total(&stored)?, stored, hit)));
     let Some((length, stored, hit)) = found else {
-        asked.keeps &= range.is_none();
+        asked.keeps &= request.view.get(Known::Range).is_none();
         plan.asked = Some(asked);
         return Ok(Sliced::Whole(plan));
     };
@@ -126,51 +128,82 @@ impl Slices<'_> {
         while position < bytes.end {
             let slice = Slice::at(position, self.size);
             let stored = match self.first.key == self.asked.of_slice(slice).key {
-                true => Arc::clone(self.first),
+                true => Some(Arc::clone(self.first)),
                 false => {
                     let found = find(request, plan, self.asked, slice, output).await?;
-                    match found.get(request, plan, output).await? {
-                        Some((stored, _)) if self.continues(&stored) => stored,
-                        found => return Err(self.cut(request, slice, found.is_some())),
-                    }
+                    let found = found.get(request, plan, output).await?;
+                    found.map(|(stored, _)| stored)
                 }
+            };
+            let Some(stored) = stored else {
+                let rest = position..bytes.end;
+                let client = (&mut *writer, &mut *output);
+                self.pass_on(request, plan, rest, client).await?;
+                break;
             };
             // Both are below the size of a slice, which is in memory.
             let from = (position - slice.start()) as usize;
             let to = (slice.end(self.length).min(bytes.end) - slice.start()) as usize;
-            let Some(body) = stored.body.get(from..to) else {
-                return Err(self.cut(request, slice, true));
-            };
-            for piece in body.chunks(PIECE_BYTES) {
-                writer.write(request, std::iter::once(piece), output)?;
-                request.flush(output).await?;
-                // Yields to other connections, however fast this client is.
-                tokio::task::yield_now().await;
+            if !self.continues(&stored) || to > stored.body.len() {
+                return Err(self.cut(request, position, RestFailure::Changed));
             }
-            position += body.len() as u64;
+            let mut body = stored.body.slice(from..to);
+            sending::pieces(writer, &mut body, request, output).await?;
+            request.flush(output).await?;
+            // Yields to other connections, however fast this client is.
+            tokio::task::yield_now().await;
+            position = slice.start() + to as u64;
         }
         writer.finish(request, Trailers::default(), output)
     }
 
-    /// True if this slice is of the same version as the first one.
-    fn continues(&self, slice: &Stored) -> bool {
-        let is_same = |name| slice.field(name) == self.first.field(name);
-        total(slice) == Some(self.length) && is_same("ETag") && is_same("Last-Modified")
+    /// Requests the rest of the response from the server, and passes it on without storing it.
+    async fn pass_on(
+        &self,
+        request: &Request<'_>,
+        plan: &mut Plan,
+        bytes: Range<u64>,
+        (writer, output): (&mut Writer, &mut Output),
+    ) -> Result<(), Gone> {
+        if !output.is_empty() {
+            request.flush(output).await?;
+        }
+        request.client.set_deadline(NEVER);
+        let start = bytes.start;
+        let edits = plan.changes.edits.clone();
+        let rest = Rest::new(Arc::clone(self.first), bytes);
+        let recording = Rc::new(self.asked.rest(rest, &mut plan.changes.edits));
+        plan.changes.cache = Some(Rc::clone(&recording));
+        let sink = async |piece: &[u8]| {
+            writer.write(request, std::iter::once(piece), output)?;
+            request.flush(output).await?;
+            request.client.set_deadline(NEVER);
+            Ok::<(), Gone>(())
+        };
+        let passed = OwnFetch::of(request).pass_on(plan, &recording, sink);
+        let outcome = request.unless_gone(passed).await;
+        plan.changes.cache = None;
+        plan.changes.edits = edits;
+        outcome??;
+        let outcome = recording.rest_outcome();
+        outcome.map_err(|failure| self.cut(request, start, failure))
     }
 
-    /// The response cannot be continued. The client must see that the rest is missing.
-    fn cut(&self, request: &Request<'_>, slice: Slice, is_changed: bool) -> Gone {
-        let why = match is_changed {
-            true => {
+    /// True if this slice is of the same version as the first one.
+    fn continues(&self, slice: &Stored) -> bool {
+        total(slice) == Some(self.length) && is_same_version(self.first, &slice.fields)
+    }
+
+    /// The response cannot be continued after this byte. The client must see that the rest is missing.
+    fn cut(&self, request: &Request<'_>, start: u64, failure: RestFailure) -> Gone {
+        let why = match failure {
+            RestFailure::Changed => {
+                let key = self.asked.key.text.to_vec();
+                self.asked.store.purge(&Purge::Key(key));
                 "the file changed after its beginning was stored; all its slices are removed from the cache"
             }
-            false => "the upstream server did not send this range, or it may not be stored",
+            RestFailure::Unavailable => "the upstream server does not send the rest of the file",
         };
-        if is_changed {
-            let key = self.asked.key.text.to_vec();
-            self.asked.store.purge(&Purge::Key(key));
-        }
-        let start = slice.start();
         let message = format!("a response is cut off at byte {start}: {why}");
         request.client.local.log_failure(Level::Error, &message);
         Gone::Closed

@@ -22,6 +22,7 @@ use tutti_cache::stores;
 use tutti_config::model::{self, Config, Switch};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_conn::bandwidths::Bandwidths;
+use tutti_conn::clock::{Millis, millis};
 use tutti_conn::listener::SharedListener;
 use tutti_files::mime::MimeTypes;
 use tutti_guard::GuardTable;
@@ -36,7 +37,7 @@ use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, CertificateSource, ClientTls, Offer, OfferError};
 use tutti_upstream::{ServerGroup, StickyKey, authorities};
 
-pub(crate) use self::entry_points::ListenerEntry;
+pub(crate) use self::entry_points::{CompiledStream, ListenerEntry};
 pub use self::environment::SnapshotEnvironment;
 use self::faults::bind_fault;
 use self::http3_sockets::spoken;
@@ -86,6 +87,8 @@ pub(crate) struct Snapshot {
     pub(crate) modules: Modules,
     /// A listener has `forwarded`.
     pub(crate) believes_fields: bool,
+    /// The time for which the connections of a listener that is removed are still passed on.
+    pub(crate) stream_drain: Millis,
     /// `log_route`.
     pub(crate) logs_routes: bool,
     /// Bodies of requests to applications up to this size stay in memory.
@@ -159,6 +162,7 @@ impl Snapshot {
             tracer: None,
             modules: modules(config, previous),
             believes_fields: false,
+            stream_drain: millis(http.drain_timeout.unwrap_or(model::Http::UPGRADE_TIME)),
             logs_routes: http.log_route,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
             counts: ResponseCounts::new(previous.map_or(0, |previous| previous.counts.threads())),
@@ -242,6 +246,23 @@ impl Snapshot {
         guards.claim(applications.flat_map(|application| application.special.user_fields()));
         self.bandwidths = bandwidths(&guards, previous);
         self.guards = guards;
+    }
+
+    /// Gives listeners the steps for their connections.
+    fn set_streams(&mut self, config: &Config) {
+        for entry in &mut self.listeners {
+            let mut wanted = config.listeners.iter();
+            let wanted = wanted.find(|wanted| wanted.address == entry.address);
+            let stream = wanted.and_then(|wanted| wanted.stream.as_ref());
+            entry.stream =
+                stream.map(|stream| Arc::new(CompiledStream::new(stream, &self.upstreams)));
+        }
+    }
+
+    /// The steps for the connections of a listener; `None`: all are read as HTTP.
+    pub(crate) fn stream_of(&self, listener: u64) -> Option<&Arc<CompiledStream>> {
+        let position = self.position_of(listener)?;
+        self.listeners.get(position)?.stream.as_ref()
     }
 
     /// The bandwidths of the keys of a limit, if it has one.
@@ -372,6 +393,7 @@ impl Snapshot {
             }
         }
         snapshot.upstreams = upstreams(&snapshot.router, previous, around, &mut faults);
+        snapshot.set_streams(config);
         if let Some(first) = snapshot.upstreams.first() {
             let kept = previous.body_spool_for(config).cloned();
             match kept.map_or_else(|| around.body_spool(config.largest_body()), Ok) {
@@ -536,6 +558,7 @@ fn listener(
         offer,
         http3: None,
         proxy_protocol: wanted.proxy_protocol.clone(),
+        stream: None,
     };
     Ok((entry, kept.is_none()))
 }

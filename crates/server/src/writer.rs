@@ -8,6 +8,7 @@
 //! Must never: let another server or an application control the connection, write a body that contradicts its head, end a response normally
 //! that was cut short, or log a response twice.
 
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
@@ -31,6 +32,7 @@ use crate::exchange::channel::Channel;
 use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{self, Own, Persistence};
+use crate::gunzip::{self, DecompressedBody};
 use crate::own_trailers;
 use crate::plan::Changes;
 use crate::replace::{Overgrown, Replacer};
@@ -59,7 +61,7 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// `None`: there is no memory for another one.
     pub(crate) fn new(client: &ClientSide, compressor: Compressor) -> Option<Self> {
-        let charge = client.charge_encoder(&compressor)?;
+        let charge = client.charge(compression::encoder_bytes(&compressor))?;
         Some(Self {
             compressor,
             body: None,
@@ -85,6 +87,8 @@ pub(crate) struct Writer {
     encoder: Option<Encoder>,
     /// Records the response for the cache.
     recording: Option<Rc<Recording>>,
+    /// Decompresses the body.
+    gunzip: Option<Box<DecompressedBody>>,
     /// Replaces texts in the body.
     replacer: Option<Box<Replacer>>,
     /// The configured fields follow the body.
@@ -126,8 +130,12 @@ impl Writer {
         let own_status = altered
             .as_ref()
             .map_or(head.status, |altered| altered.status);
+        let gunzip = gunzip::decide(request, own_status, fields.clone());
+        let is_gunzipped = gunzip.applies();
+        let fields = fields.filter(move |(name, _)| !(is_gunzipped && gunzip::is_encoding(name)));
         let head = &Head {
             status: own_status,
+            length: head.length.filter(|_| !is_gunzipped),
             ..*head
         };
         let status = request.status(own_status);
@@ -161,7 +169,7 @@ impl Writer {
             .is_some_and(|altered| altered.strips_cookies);
         let kept = fields.filter(|(name, _)| !strips || !name.eq_ignore_ascii_case(b"Set-Cookie"));
         match (&encoder, &replacer) {
-            (None, None) => kept.for_each(|(name, value)| sent.push(name, value)),
+            (None, None) if !is_gunzipped => kept.for_each(|(name, value)| sent.push(name, value)),
             (_, replacer) => push_changed(kept, replacer.is_some(), sent),
         }
         if let Some(encoder) = &encoder {
@@ -170,7 +178,7 @@ impl Writer {
                 encoder.compressor.encoding.word().as_bytes(),
             );
         }
-        if choice.varies() && !varies_by_encoding {
+        if (choice.varies() || gunzip.varies()) && !varies_by_encoding {
             compression::push_vary(sent);
         }
         if let (Some(recording), Some(altered)) = (&recording, &altered) {
@@ -188,10 +196,12 @@ impl Writer {
             response.fields.push(b"Trailer", &names);
         }
         request.adjust(changes, &mut response);
+        let has_body = decision.framing != ResponseFraming::NoBody;
         Self {
             recording,
             has_trailers,
-            replacer: replacer.filter(|_| decision.framing != ResponseFraming::NoBody),
+            gunzip: gunzip.into_body().filter(|_| has_body),
+            replacer: replacer.filter(|_| has_body),
             ..Self::begun(
                 status,
                 (decision.framing, Persistence::of(decision.keep_alive)),
@@ -214,6 +224,7 @@ impl Writer {
             persistence,
             encoder: encoder.filter(|_| framing != ResponseFraming::NoBody),
             recording: None,
+            gunzip: None,
             replacer: None,
             has_trailers: false,
             is_held: false,
@@ -244,9 +255,9 @@ impl Writer {
             && matches!(self.framing, ResponseFraming::Length(_))
     }
 
-    /// True if the body is changed while it is sent: compressed, or texts in it replaced.
+    /// True if the body is changed while it is sent: compressed, decompressed, or texts in it replaced.
     pub(crate) fn is_transformed(&self) -> bool {
-        self.encoder.is_some() || self.replacer.is_some()
+        self.encoder.is_some() || self.gunzip.is_some() || self.replacer.is_some()
     }
 
     /// True if fields that are known at the end follow the body.
@@ -282,6 +293,27 @@ impl Writer {
                 recording.write(|body| body.extend_from_slice(piece), piece.len(), now());
             }
         }
+        let Some(gunzip) = &mut self.gunzip else {
+            return self.replace(request, pieces, output);
+        };
+        let mut plain = request.client.local.buffers.take();
+        let mut pieces = pieces;
+        let outcome = pieces.try_for_each(|piece| gunzip.write(piece, &mut plain));
+        let outcome = match outcome {
+            Ok(()) => self.replace(request, std::iter::once(&*plain), output),
+            Err(error) => Err(cut_off(request, &error)),
+        };
+        request.client.local.buffers.give(plain);
+        outcome
+    }
+
+    /// Appends `pieces` of the body, in which texts may be replaced.
+    fn replace<'b>(
+        &mut self,
+        request: &Request<'_>,
+        pieces: impl Iterator<Item = &'b [u8]> + Clone,
+        output: &mut Output,
+    ) -> Result<(), Gone> {
         let Some(replacer) = &mut self.replacer else {
             return self.put(request, pieces, output);
         };
@@ -290,17 +322,10 @@ impl Writer {
         let outcome = pieces.try_for_each(|piece| replacer.write(piece, &mut replaced));
         let outcome = match outcome {
             Ok(()) => self.put(request, std::iter::once(&*replaced), output),
-            Err(Overgrown) => Err(self.overgrown(request)),
+            Err(Overgrown) => Err(cut_off(request, &Overgrown)),
         };
         request.client.local.buffers.give(replaced);
         outcome
-    }
-
-    /// The body has become too large. The client must see that the rest is missing.
-    fn overgrown(&self, request: &Request<'_>) -> Gone {
-        let message = "a response is cut off: `replace` makes it too large";
-        request.client.local.log_failure(Level::Error, message);
-        Gone::Closed
     }
 
     /// Appends `pieces` of the body as the client gets them, compressed if that is so.
@@ -468,11 +493,13 @@ impl Writer {
         mut trailers: Trailers,
         output: &mut Output,
     ) -> Result<(), Gone> {
+        if let Some(gunzip) = self.gunzip.take() {
+            gunzip.finish().map_err(|error| cut_off(request, &error))?;
+        }
         if let Some(mut replacer) = self.replacer.take() {
             let mut rest = Vec::new();
-            if replacer.finish(&mut rest) == Err(Overgrown) {
-                return Err(self.overgrown(request));
-            }
+            let finished = replacer.finish(&mut rest);
+            finished.map_err(|Overgrown| cut_off(request, &Overgrown))?;
             self.put(request, std::iter::once(&*rest), output)?;
         }
         if let Some(recording) = &self.recording {
@@ -526,6 +553,13 @@ impl Writer {
         request.client.local.give_fields(self.head);
         Written::End(self.persistence)
     }
+}
+
+/// The rest of a changed body cannot be sent. The client must see that it is missing.
+fn cut_off(request: &Request<'_>, reason: &dyn fmt::Display) -> Gone {
+    let message = format!("a response is cut off: {reason}");
+    request.client.local.log_failure(Level::Error, &message);
+    Gone::Closed
 }
 
 fn push_last_chunk(trailers: &Trailers, bytes: &mut Vec<u8>) {
@@ -590,8 +624,8 @@ fn choose<'f>(
 pub(crate) enum Body {
     /// None: all of it is in the output, partly in a file, for a slow client.
     Buffered,
-    /// A stored response, and how much of it has been sent.
-    Stored(Bytes, usize),
+    /// The part of a stored response that has not been sent.
+    Stored(Bytes),
     /// Segments of a file, in order.
     File(Rc<CachedFile>, SmallVec<[Segment; 1]>),
 }

@@ -499,7 +499,7 @@ fn head_has_the_content_length_of_get_or_none() {
 fn a_request_that_is_given_up_is_in_the_log_with_its_client() {
     let app = App::new(1);
     assert_eq!(app.site.get("/status?code=99999").status, 502);
-    app.site.log.wait_for("\"app\": the application process gave this request up; answered 502, client 127.0.0.1, request \"GET /status?code=99999 HTTP/1.1\"");
+    app.site.log.wait_for("\"app\": the application process aborted the response; answered 502, client 127.0.0.1, request \"GET /status?code=99999 HTTP/1.1\"");
 }
 
 /// Issue 11: `response_headers` could remove the field that marks a response as chunked, so that the client took the framing for content.

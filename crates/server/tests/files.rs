@@ -5,6 +5,7 @@ mod support;
 use std::os::unix::fs::symlink;
 
 use support::Site;
+use support::h2_client::over_http2_with;
 use tutti_testkit::wait_until;
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -184,6 +185,49 @@ fn several_ranges_come_as_multipart() {
         client.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.response("GET").status, 200);
     }
+}
+
+#[test]
+fn a_request_with_too_many_ranges_gets_the_whole_file() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [
+                {{"match": {{"uri": "/none/*"}}, "action": {{"share": "{folder}$uri", "http": {{"max_ranges": 0}}}}}},
+                {{"match": {{"uri": "/two/*"}}, "action": {{"share": "{folder}$uri", "http": {{"max_ranges": 2}}}}}},
+                {{"action": {{"share": "{folder}$uri"}}}}]}}"#
+        )
+    });
+    let content = "x".repeat(1000);
+    for name in ["a.txt", "two/a.txt", "none/a.txt"] {
+        site.write(name, &content);
+    }
+    let ranges = |count: usize| {
+        let all: Vec<String> = (0..count).map(|at| format!("{at}-{at}")).collect();
+        format!("bytes={}", all.join(","))
+    };
+    for (target, count, status) in [
+        ("/a.txt", 32, 206),
+        ("/a.txt", 33, 200),
+        ("/two/a.txt", 1, 206),
+        ("/two/a.txt", 2, 206),
+        ("/two/a.txt", 3, 200),
+        ("/none/a.txt", 1, 200),
+    ] {
+        let reply = site.request("GET", target, &format!("Range: {}\r\n", ranges(count)));
+        assert_eq!(reply.status, status, "{target} {count}");
+        if status == 200 {
+            assert_eq!(reply.text(), content);
+        }
+        let range = ranges(count);
+        let fields = [("range", range.as_str())];
+        let other = over_http2_with(site.address(), ("GET", target), &fields, b"");
+        assert_eq!(other.status, status, "{target} {count}");
+    }
+    assert_eq!(site.get("/none/a.txt").field("Accept-Ranges"), None);
+    assert_eq!(site.get("/two/a.txt").field("Accept-Ranges"), Some("bytes"));
+    // A range that cannot be satisfied is ignored, too.
+    let beyond = site.request("GET", "/none/a.txt", "Range: bytes=5000-\r\n");
+    assert_eq!(beyond.status, 200);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod support;
 
 use support::Site;
 use support::backend::Backend;
+use support::h2_client::over_http2;
 use tutti_testkit::{ClosedPort, PATIENCE, refusing_address, wait_until};
 
 /// A site that sends everything to `target` with these options.
@@ -248,6 +249,7 @@ fn answers_without_a_body_end_with_their_head() {
 #[test]
 fn errors_of_a_server_are_502_or_504_with_the_reason() {
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "a".repeat(70_000));
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(2000);
     for (what, answer, status, reason) in [
         (
             "closes",
@@ -304,6 +306,12 @@ fn errors_of_a_server_are_502_or_504_with_the_reason() {
             "without being asked",
         ),
         ("a long head", long.as_str(), 502, "longer than 65536 bytes"),
+        (
+            "interim heads without end",
+            hints.as_str(),
+            502,
+            "its interim responses are longer than 65536 bytes",
+        ),
     ] {
         let bytes = answer.as_bytes().to_vec();
         let backend = Backend::new(move |peer| {
@@ -593,6 +601,73 @@ fn fields_of_the_request_are_changed() {
         "GET /new/a?bad=1 HTTP/1.1\r\nHost: backend:1\r\nX-More: 1\r\nX-Was: old and /new/a\r\nX-More: 2\r\nX-Bad: 1\r\n\
          X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nX-Forwarded-Host: test\r\n\
          Forwarded: for=127.0.0.1;proto=http;host=\"test\"\r\n\r\n"
+    );
+}
+
+#[test]
+fn the_body_of_the_request_is_replaced() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            let fields = [
+                "Content-Length",
+                "Content-Type",
+                "Content-Encoding",
+                "Transfer-Encoding",
+            ];
+            let fields = fields.map(|name| asked.fields(name).join(",")).join("|");
+            let body = String::from_utf8_lossy(&asked.body).into_owned();
+            let method = asked.line().split(' ').next().unwrap_or_default();
+            peer.answer(format!("{method}|{fields}|{body}").as_bytes());
+        }
+    });
+    let site = Site::new(1, move |_| {
+        let address = backend.address;
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "upstreams": {{"u": {{"servers": {{"{address}": {{}}}}}}}},
+                 "routes": [
+                    {{"match": {{"uri": "/empty"}}, "action": {{"pass": "upstreams/u", "request_body": ""}}}},
+                    {{"match": {{"uri": "/typed"}}, "action": {{"pass": "upstreams/u", "request_body": "{{}}", "request_headers": {{"Content-Type": "application/json"}}}}}},
+                    {{"match": {{"uri": "/streamed"}}, "action": {{"proxy": "http://{address}", "request_body": "new", "proxy_options": {{"request_buffering": false}}}}}},
+                    {{"match": {{"uri": "~^/named/(.*)$"}}, "action": {{"proxy": "http://{address}", "request_body": "$match_1"}}}},
+                    {{"action": {{"proxy": "http://{address}", "request_body": "a=$arg_a"}}}}]}}"#
+        )
+    });
+    let chunked = "Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\nContent-Type: text/x\r\n\r\n5\r\nhello\r\n0\r\n";
+    let counted = "Content-Type: text/x\r\nContent-Length: 5\r\n\r\nhello";
+    for (method, target, rest, expected) in [
+        ("POST", "/?a=12", counted, "POST|4|text/x|||a=12"),
+        ("PUT", "/?a=12", chunked, "PUT|4|text/x|||a=12"),
+        ("GET", "/?a=1", "", "GET|3||||a=1"),
+        ("DELETE", "/", "", "DELETE|2||||a="),
+        ("POST", "/empty", counted, "POST|0|text/x|||"),
+        ("POST", "/typed", counted, "POST|2|application/json|||{}"),
+        ("POST", "/streamed", counted, "POST|3|text/x|||new"),
+        ("POST", "/named/x%20y", "", "POST|3||||x y"),
+    ] {
+        let mut client = site.connect();
+        // Twice: the client's own body has been read.
+        for _ in 0..2 {
+            client.send(format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{rest}"));
+            if !rest.ends_with("hello") {
+                client.send("\r\n");
+            }
+            assert_eq!(client.response(method).text(), expected);
+        }
+        let body: &[u8] = if rest.is_empty() { b"" } else { b"hello" };
+        let other = over_http2(site.address(), method, target, body);
+        let expected = expected.replace("|text/x|", "||");
+        assert_eq!(other.text(), expected);
+    }
+    // A body that is too large is still refused.
+    let large = "Content-Length: 100000000\r\n";
+    assert_eq!(site.request("POST", "/", large).status, 413);
+    let refused = site.configure(
+        r#"{"listeners": {}, "applications": {}, "routes": [{"action": {"pass": "routes", "request_body": "x"}}]}"#,
+    );
+    let faults = format!("{:?}", refused.unwrap_err());
+    assert!(
+        faults.contains("`request_body` has no effect here"),
+        "{faults}"
     );
 }
 

@@ -8,6 +8,9 @@
 
 mod support;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use support::Site;
@@ -220,6 +223,150 @@ fn trailers_follow_the_body_for_clients_that_accept_them() {
     );
     let faults = format!("{:?}", refused.unwrap_err());
     assert!(faults.contains("cannot follow a body"), "{faults}");
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A server whose responses are always gzip; the path has the name of the text.
+fn gzipping(text: &'static [u8]) -> Backend {
+    Backend::new(move |peer| {
+        while let Some(asked) = peer.request() {
+            let target = asked
+                .line()
+                .split(' ')
+                .nth(1)
+                .unwrap_or_default()
+                .to_owned();
+            let mut body = gzip(text);
+            let mut fields = "Content-Encoding: gzip\r\n";
+            let mut status = "200 OK";
+            match target.as_str() {
+                "/fixed" => fields = "Content-Encoding: gzip\r\nCache-Control: no-transform\r\n",
+                "/twice" => fields = "Content-Encoding: br\r\nContent-Encoding: gzip\r\n",
+                "/part" => {
+                    status = "206 Partial Content";
+                    fields = "Content-Encoding: gzip\r\nContent-Range: bytes 0-9/100\r\n";
+                    body.truncate(10);
+                }
+                "/cut" => body.truncate(body.len() - 5),
+                "/bomb" => body = gzip(&vec![0; 20 << 20]),
+                "/text" => body = b"no gzip at all".to_vec(),
+                "/empty" => body.clear(),
+                "/vary" => fields = "Content-Encoding: x-gzip\r\nVary: Accept-Encoding\r\n",
+                _ => {}
+            }
+            let length = match target.as_str() {
+                "/chunked" => {
+                    body = [
+                        format!("{:x}\r\n", body.len()).as_bytes(),
+                        &body,
+                        b"\r\n0\r\n\r\n",
+                    ]
+                    .concat();
+                    "Transfer-Encoding: chunked".to_owned()
+                }
+                _ => format!("Content-Length: {}", body.len()),
+            };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nETag: \"tag\"\r\nAccept-Ranges: bytes\r\n{fields}{length}\r\n\r\n"
+            );
+            peer.send(head);
+            if !asked.line().starts_with("HEAD") {
+                peer.send(body);
+            }
+        }
+    })
+}
+
+#[test]
+fn gzip_is_decompressed_for_clients_that_do_not_accept_it() {
+    static TEXT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let lines = (0..30_000).map(|number| format!("<p>line {number}</p>\n"));
+        lines.collect::<String>().into_bytes()
+    });
+    let backend = gzipping(&TEXT);
+    let site = site(
+        Some(&backend),
+        r#", "settings": {"http": {"gunzip": true}}"#,
+        r#"{"match": {"uri": "/off"}, "action": {"proxy": "http://BACKEND", "http": {"gunzip": false}}},
+            {"match": {"uri": "/replaced"}, "action": {"proxy": "http://BACKEND", "replace": {"find": "<p>line", "with": "<p>LINE"}}},
+            {"match": {"uri": "/other"}, "action": {"proxy": "http://BACKEND", "http": {"compression": {"compressors": {"encoding": "br"}}}}},
+            {"action": {"proxy": "http://BACKEND"}}"#,
+    );
+    let packed = gzip(&TEXT);
+    for target in ["/", "/chunked", "/vary"] {
+        for fields in [
+            "",
+            "Accept-Encoding: br\r\n",
+            "Accept-Encoding: gzip;q=0\r\n",
+        ] {
+            let reply = site.request("GET", target, fields);
+            assert_eq!((reply.status, reply.field("Content-Encoding")), (200, None));
+            assert!(reply.is_whole && reply.body == *TEXT, "{target} {fields}");
+            assert_eq!(reply.field("Vary"), Some("Accept-Encoding"));
+            assert_eq!(reply.field("ETag"), Some("W/\"tag\""));
+            assert_eq!(reply.field("Accept-Ranges"), None);
+            assert_eq!(reply.field("Content-Length"), None);
+        }
+        let other = over_http2(site.address(), "GET", target, b"");
+        assert!(other.body == *TEXT && other.field("content-encoding").is_none());
+        let accepting = site.request("GET", target, "Accept-Encoding: gzip\r\n");
+        assert!(accepting.body == packed, "{target}");
+        assert_eq!(accepting.field("Vary"), Some("Accept-Encoding"));
+        assert_eq!(accepting.field("ETag"), Some("\"tag\""));
+    }
+    let head = site.request("HEAD", "/", "");
+    assert_eq!((head.status, head.field("Content-Encoding")), (200, None));
+    assert_eq!(site.get("/empty").text(), "");
+    // Texts are replaced afterwards, and the result may be compressed for the client in another way.
+    let replaced = site.get("/replaced").text();
+    assert!(replaced == String::from_utf8_lossy(&TEXT).replace("<p>line", "<p>LINE"));
+    let other = site.request("GET", "/other", "Accept-Encoding: br\r\n");
+    assert_eq!(other.field("Content-Encoding"), Some("br"));
+    let mut plain = Vec::new();
+    brotli::Decompressor::new(other.body.as_slice(), 4096)
+        .read_to_end(&mut plain)
+        .unwrap();
+    assert!(plain == *TEXT);
+    // These are passed on as they are.
+    for (target, status) in [
+        ("/off", 200),
+        ("/fixed", 200),
+        ("/twice", 200),
+        ("/part", 206),
+    ] {
+        let reply = site.get(target);
+        assert_eq!(reply.status, status, "{target}");
+        assert!(packed.starts_with(&reply.body), "{target}");
+        assert!(reply.field("Content-Encoding").is_some(), "{target}");
+    }
+}
+
+/// Bytes from a server never become a response of any size, or one that looks complete and is not.
+#[test]
+fn a_gzip_body_that_is_wrong_or_a_bomb_is_cut_off() {
+    let backend = gzipping(b"some text");
+    let site = site(
+        Some(&backend),
+        "",
+        r#"{"action": {"proxy": "http://BACKEND", "http": {"gunzip": true}}}"#,
+    );
+    for (target, most) in [("/cut", 1000), ("/text", 1000), ("/bomb", 64 << 20)] {
+        let mut stream = TcpStream::connect(site.address()).unwrap();
+        write!(stream, "GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut reply = Vec::new();
+        // The connection may be reset.
+        let _ = stream.read_to_end(&mut reply);
+        assert!(!reply.ends_with(b"\r\n0\r\n\r\n"), "{target}");
+        assert!(reply.len() <= most, "{target}: {}", reply.len());
+    }
+    // A client that accepts it gets everything.
+    let accepting = site.request("GET", "/bomb", "Accept-Encoding: gzip\r\n");
+    assert!(accepting.is_whole);
 }
 
 #[test]

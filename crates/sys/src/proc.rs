@@ -45,8 +45,9 @@ pub fn rss_of_family(pid: i32) -> io::Result<u64> {
 /// Most processes of a family that are counted: a bound of the cost of a look.
 const LARGEST_FAMILY: u32 = 64;
 
-/// The children that the first thread of a process has started (proc(5), `task/TID/children`); unlike [`children`] it costs one read.
-fn started_by(pid: i32) -> Vec<i32> {
+/// The children that the first thread of a process has started, and the orphans that have become its children (proc(5),
+/// `task/TID/children`); unlike [`children`] it costs one read.
+pub fn started_by(pid: i32) -> Vec<i32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let text = text.unwrap_or_default();
     text.split_ascii_whitespace()

@@ -26,6 +26,7 @@ pub struct Spawn {
     folder: Option<CString>,
     new_session: bool,
     death_signal: Option<i32>,
+    subreaper: bool,
     no_new_privileges: bool,
     oom_value: Option<CString>,
     isolation: Option<IsolationPlan>,
@@ -70,6 +71,7 @@ impl Spawn {
             folder: None,
             new_session: false,
             death_signal: None,
+            subreaper: false,
             no_new_privileges: false,
             oom_value: None,
             isolation: None,
@@ -156,6 +158,12 @@ impl Spawn {
         self
     }
 
+    /// Descendants whose parents have ended become its children, so that it stays the ancestor of all that it has started.
+    pub fn subreaper(mut self) -> Spawn {
+        self.subreaper = true;
+        self
+    }
+
     /// Cannot gain privileges by executing set-uid programs.
     pub fn no_new_privileges(mut self) -> Spawn {
         self.no_new_privileges = true;
@@ -214,6 +222,7 @@ impl Spawn {
             folder: self.folder.as_deref(),
             new_session: self.new_session,
             death_signal: self.death_signal,
+            subreaper: self.subreaper,
             no_new_privileges: self.no_new_privileges,
             oom_value: self.oom_value.as_deref(),
             isolation: self.isolation.as_ref(),
@@ -329,6 +338,7 @@ struct Plan<'a> {
     folder: Option<&'a CStr>,
     new_session: bool,
     death_signal: Option<i32>,
+    subreaper: bool,
     no_new_privileges: bool,
     oom_value: Option<&'a CStr>,
     isolation: Option<&'a IsolationPlan>,
@@ -482,6 +492,11 @@ impl Plan<'_> {
     }
 
     fn tie(&self) -> Result<(), Failed> {
+        if self.subreaper {
+            // SAFETY: integer arguments only.
+            let done = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+            check(done, 6)?;
+        }
         let Some(signal) = self.death_signal else {
             return Ok(());
         };

@@ -23,6 +23,8 @@ pub type SystemAuthorities<'a> =
 #[derive(Debug)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
+    /// The same for connections that are passed on: what their clients speak is not known.
+    of_streams: Arc<ClientConfig>,
     basis: Basis,
 }
 
@@ -80,13 +82,24 @@ impl ClientTls {
         {
             return Ok(Arc::clone(previous));
         }
-        let config = Arc::new(config(&basis)?);
-        Ok(Arc::new(ClientTls { config, basis }))
+        let config = config(&basis)?;
+        let mut of_streams = config.clone();
+        of_streams.alpn_protocols.clear();
+        Ok(Arc::new(ClientTls {
+            config: Arc::new(config),
+            of_streams: Arc::new(of_streams),
+            basis,
+        }))
     }
 
     /// The configuration for a new connection.
     pub fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.config)
+    }
+
+    /// The configuration for a new connection that carries another protocol than HTTP.
+    pub fn config_of_streams(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.of_streams)
     }
 
     /// The server name to send, if it is not that of the server's address.

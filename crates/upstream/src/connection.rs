@@ -2,12 +2,15 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
+use rustls::ClientConfig;
 use tokio::io::AsyncWriteExt;
 use tutti_dialer::{DialedStream, DialedTls, connect};
+use tutti_tls::ClientTls;
 
 use crate::Millis;
 use crate::failure::UpstreamError;
@@ -36,6 +39,25 @@ impl UpstreamConnection {
         server: &GroupServer,
         greeting: &[u8],
     ) -> Result<UpstreamConnection, UpstreamError> {
+        Self::dial(server, greeting, ClientTls::config).await
+    }
+
+    /// The same for a connection that carries another protocol than HTTP.
+    ///
+    /// # Errors
+    /// As those of [`UpstreamConnection::open`].
+    pub async fn open_stream(
+        server: &GroupServer,
+        greeting: &[u8],
+    ) -> Result<UpstreamConnection, UpstreamError> {
+        Self::dial(server, greeting, ClientTls::config_of_streams).await
+    }
+
+    async fn dial(
+        server: &GroupServer,
+        greeting: &[u8],
+        config: fn(&ClientTls) -> Arc<ClientConfig>,
+    ) -> Result<UpstreamConnection, UpstreamError> {
         let address = server.endpoint().map_err(UpstreamError::Connect)?;
         let mut socket = connect(&address).await.map_err(UpstreamError::Connect)?;
         if !greeting.is_empty() {
@@ -45,7 +67,7 @@ impl UpstreamConnection {
         let stream = match server.tls() {
             None => DialedStream::Plain(socket),
             Some((client, name)) => {
-                let tls = DialedTls::open(client.config(), name.clone(), socket).await;
+                let tls = DialedTls::open(config(client), name.clone(), socket).await;
                 DialedStream::Tls(tls.map_err(|error| UpstreamError::Tls(error.to_string()))?)
             }
         };

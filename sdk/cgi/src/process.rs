@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 use tutti_event_loop::readable;
+use tutti_sys::proc;
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::signal;
 use tutti_sys::spawn::{Spawn, SpawnError};
@@ -35,6 +36,40 @@ impl Running {
     pub(crate) fn has(&self, pid: i32) -> bool {
         self.0.borrow().contains(&pid)
     }
+}
+
+/// Time for processes that scripts have left behind to die; one may be in the middle of a system call.
+const ORPHANS_TIME: Duration = Duration::from_secs(1);
+
+/// Kills all that scripts which have ended have left behind, in whatever group or session. Each that dies leaves its children to this
+/// process, which is next. False if some of them live on.
+pub(crate) async fn end_orphans(running: &Running) -> bool {
+    let own = std::process::id().cast_signed();
+    let ended = async {
+        loop {
+            let mut orphans = proc::started_by(own);
+            orphans.retain(|pid| !running.has(*pid));
+            if orphans.is_empty() {
+                return;
+            }
+            let mut ends = Vec::new();
+            for pid in orphans {
+                // It is our child and has not been waited for, so that its number is still its own.
+                let _ = signal::send(pid, libc::SIGKILL);
+                ends.extend(pidfd(pid).and_then(readable).map(|end| (pid, end)));
+            }
+            for (pid, end) in ends {
+                let _ = end.readable().await;
+                // Unless it has been waited for, and a new script has its number.
+                if !running.has(pid) {
+                    reap_one(pid);
+                }
+            }
+            // Also if none of them could be watched.
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(ORPHANS_TIME, ended).await.is_ok()
 }
 
 /// A script that has been started.

@@ -15,7 +15,7 @@ use tutti_worker::{Exchange, Level};
 
 use crate::answer::{Failure, pass_on};
 use crate::application::Application;
-use crate::process::ScriptProcess;
+use crate::process::{ScriptProcess, end_orphans};
 use crate::scripts::{Resolved, Script, Target};
 use crate::variables::each_variable;
 
@@ -83,6 +83,13 @@ async fn run(application: &Application, target: &Target, script: &Script, exchan
     }
     // Before the request ends, so that there are never more scripts than requests.
     process.stop().await;
+    // A process that lives on is counted by no limit.
+    if application.memory_max.is_some() && !end_orphans(&application.running).await {
+        log(
+            Level::Warn,
+            "has left processes that do not end when they are killed".to_owned(),
+        );
+    }
     match outcome {
         Ok(_) => exchange.finish(),
         // 502 where nothing was sent yet; otherwise the answer is broken off, and cannot be taken for whole.
@@ -132,6 +139,10 @@ fn prepare(
     let given = &application.environment;
     let is_given = |name: &[u8]| given.iter().any(|(given, _)| given.as_bytes() == name);
     let mut prepared = Spawn::new(&script.file)?;
+    if application.memory_max.is_some() {
+        // Processes that have left its group, and whose parents have ended, are still of its family.
+        prepared = prepared.subreaper();
+    }
     if !is_given(b"PATH") {
         prepared = prepared.variable("PATH", &application.path)?;
     }

@@ -34,9 +34,26 @@ static const char LOADER[] =
 	"sub text { my $text = eval { \"$_[0]\" }; defined $text ? $text : 'an exception that cannot be printed' }\n"
 	"1;\n";
 
+/* `$^X` is perl's own program, as for every script, and not the host: tools start it to ask for settings. */
+static XS(xs_name_program)
+{
+	/* `STARTPERL` is `#!` and the path that perl was installed to. */
+	const char *program = STARTPERL + 2;
+	dXSARGS;
+	PERL_UNUSED_VAR(items);
+
+	if (access(program, X_OK) == 0) {
+		sv_setpv(get_sv("\030", GV_ADD), program);
+	}
+	XSRETURN_EMPTY;
+}
+
+/* The modules that have no file; `-MTutti::Program` comes before those of PERL5OPT. */
 static void define_modules(pTHX)
 {
 	newXS("DynaLoader::boot_DynaLoader", boot_DynaLoader, __FILE__);
+	newXS("Tutti::Program::import", xs_name_program, __FILE__);
+	(void) hv_stores(GvHVn(PL_incgv), "Tutti/Program.pm", newSVpvs(__FILE__));
 }
 
 /* A process that the application forks has no request: the one it sees is its parent's. */
@@ -138,10 +155,10 @@ static void find_application(pTHX_ tutti_perl *perl)
 tutti_perl *tutti_perl_new(int multithread, int multiprocess, char **message)
 {
 	/* perl writes into these when a script sets $0. */
-	static char name[] = "tutti", option[] = "-e", program[] = "0";
-	static char *arguments[] = { name, option, program, NULL };
+	static char name[] = "tutti", module[] = "-MTutti::Program", option[] = "-e", program[] = "0";
+	static char *arguments[] = { name, module, option, program, NULL };
 	static bool is_begun;
-	int count = 3;
+	int count = 4;
 	char **argv = arguments;
 	char **env = environ;
 

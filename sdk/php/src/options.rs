@@ -109,6 +109,9 @@ impl Target {
     }
 }
 
+/// Entries that load a file, and name no setting. PHP reports a file that it cannot load.
+const LOADING: [&str; 2] = ["extension", "zend_extension"];
+
 /// The options that PHP is started with.
 #[derive(Debug)]
 pub(crate) struct Ini {
@@ -118,7 +121,7 @@ pub(crate) struct Ini {
     pub entries: CString,
     /// Names in `options.admin`: to be locked.
     pub locked: Vec<String>,
-    /// All names given, to be checked for existence, each with its place in the application.
+    /// The names of all settings given, to be checked for existence, each with its place in the application.
     pub named: Vec<(String, String)>,
 }
 
@@ -182,7 +185,9 @@ impl PhpOptions {
             for (name, value) in directives {
                 let place = format!("options/{group}/{}", escaped(name));
                 directive(&mut text, name, value).map_err(|error| error.at(&place))?;
-                ini.named.push((name.clone(), place));
+                if !LOADING.contains(&name.as_str()) {
+                    ini.named.push((name.clone(), place));
+                }
             }
         }
         ini.locked = admin.0.iter().map(|(name, _)| name.clone()).collect();

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use tutti_worker::StartError;
 
 use crate::options::Program;
@@ -60,8 +61,16 @@ impl Drop for Config {
     }
 }
 
+/// Stands in for a `sitecustomize` of the application while the interpreter starts: see [`customize`].
+#[pymodule]
+fn sitecustomize(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    Ok(())
+}
+
 /// Starts the interpreter; the calling thread is its main thread and stays attached.
 pub(crate) fn start(program: &Program) -> Result<(), StartError> {
+    // Built-in modules are found before those in files.
+    pyo3::append_to_inittab!(sitecustomize);
     let mut config = Config::new();
     config.0.parse_argv = 0;
     // Stop signals are the worker's.
@@ -85,6 +94,35 @@ fn flush_lines(py: Python<'_>) -> PyResult<()> {
         }
     }
     Ok(())
+}
+
+/// Runs the application's `sitecustomize`, right before the application is imported: commands such as
+/// `opentelemetry-instrument` put an agent there, which starts threads, and a process with threads cannot be forked.
+/// One that fails is reported and changes nothing else, as Python does it. The first `own` folders of the search path are
+/// the application's: Python does not know them yet when it starts.
+pub(crate) fn customize(py: Python<'_>, own: usize) {
+    const NAME: &str = "sitecustomize";
+    let run = || -> PyResult<()> {
+        let sys = py.import("sys")?;
+        let modules = sys.getattr("modules")?;
+        let path = sys.getattr("path")?.cast_into::<PyList>()?;
+        let path = path.get_slice(own, path.len());
+        modules.call_method1("pop", (NAME, py.None()))?;
+        let finder = py.import("importlib.machinery")?.getattr("PathFinder")?;
+        let spec = finder.call_method1("find_spec", (NAME, path))?;
+        if spec.is_none() {
+            return Ok(());
+        }
+        let util = py.import("importlib.util")?;
+        let module = util.call_method1("module_from_spec", (&spec,))?;
+        modules.set_item(NAME, &module)?;
+        spec.getattr("loader")?
+            .call_method1("exec_module", (module,))?;
+        Ok(())
+    };
+    if let Err(error) = run() {
+        crate::log::exception(py, "running `sitecustomize`", &error);
+    }
 }
 
 fn checked(status: ffi::PyStatus) -> Result<(), StartError> {

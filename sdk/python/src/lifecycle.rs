@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use tutti_worker::StartError;
 
-use crate::interpreter::short_version;
+use crate::interpreter::{customize, short_version};
 use crate::log::traceback;
 use crate::options::{Options, Protocol, PythonTarget};
 
@@ -49,8 +49,9 @@ pub(crate) fn search_path(py: Python<'_>, options: &Options) -> Result<(), Start
     insert().map_err(|error| StartError::new("setting the search path", error))
 }
 
-/// Imports all targets.
+/// Imports all targets, after what is to run before any of them.
 pub(crate) fn import(py: Python<'_>, options: &Options) -> Result<Vec<Target>, StartError> {
+    customize(py, options.path.len());
     options
         .entries()
         .into_iter()

@@ -1,4 +1,4 @@
-"""Java: OpenTelemetry, JaCoCo, the debugger of the JDK and async-profiler."""
+"""Java: OpenTelemetry, Datadog, Sentry, New Relic, JaCoCo, the debugger of the JDK and async-profiler."""
 
 import os
 import re
@@ -10,12 +10,15 @@ from pathlib import Path
 
 import packages
 from case import HOST, Case
-from collecting import OpenTelemetryCase
+from collecting import DatadogCase, NewRelicCase, OpenTelemetryCase, SentryCase
 from request import Request
 from servers import own
 
 AGENTS = {
     "opentelemetry-javaagent.jar": "io.opentelemetry.javaagent:opentelemetry-javaagent:2.33.1",
+    "dd-java-agent.jar": "com.datadoghq:dd-java-agent:1.68.1",
+    "newrelic-agent.jar": "com.newrelic.agent.java:newrelic-agent:8.19.0",
+    "sentry.jar": "io.sentry:sentry:8.63.0",
     "jacocoagent.jar": "org.jacoco:org.jacoco.agent:0.8.15:jar:runtime",
     "jacococli.jar": "org.jacoco:org.jacoco.cli:0.8.15:jar:nodeps",
     "async-profiler.jar": "tools.profiler:async-profiler:4.6",
@@ -32,6 +35,7 @@ class Java(Case):
 
     source = "java"
     tool = None
+    sources = ["Shop.java"]
 
     def prepare(self):
         super().prepare()
@@ -43,7 +47,8 @@ class Java(Case):
         classes = self.root / "WEB-INF/classes"
         classes.mkdir(parents=True)
         [api] = (Path(dist) / "modules/java").glob("ee10/*servlet-api*.jar")
-        subprocess.run(["javac", "-g", "-cp", api, "-d", classes, self.root / "Shop.java"], check=True)
+        path = [api, *(self.root / "WEB-INF").glob("lib/*.jar")]
+        subprocess.run(["javac", "-g", "-cp", ":".join(map(str, path)), "-d", classes, *(self.root / name for name in self.sources)], check=True)
         own(self.root)
 
 
@@ -52,6 +57,36 @@ class OpenTelemetryJava(OpenTelemetryCase, Java):
     heading = "OpenTelemetry for Java"
     tool = "opentelemetry-javaagent.jar"
     routes = "/items/*", "/fails"
+
+
+class DatadogJava(DatadogCase, Java):
+    name = "datadog-java"
+    heading = "Datadog for Java"
+    tool = "dd-java-agent.jar"
+    # It has none for a servlet without a framework.
+    routes = None, None
+
+
+class SentryJava(SentryCase, Java):
+    """The library alone: the registry of the tests does not have the parts of it for servlets and for Spring."""
+
+    name = "sentry-java"
+    heading = "Sentry for Java"
+    sources = ["Shop.java", "SentryFilter.java"]
+    transaction = "GET /items"
+
+    def prepare(self):
+        super().prepare()
+        libraries = self.root / "WEB-INF/lib"
+        libraries.mkdir(parents=True)
+        shutil.copy(artifact("sentry.jar"), libraries)
+
+
+class NewRelicJava(NewRelicCase, Java):
+    name = "newrelic-java"
+    heading = "New Relic for Java"
+    tool = "newrelic-agent.jar"
+    transaction = "WebTransaction/Servlet/Shop"
 
 
 class JaCoCo(Java):
@@ -133,4 +168,4 @@ class AsyncProfiler(Java):
         return f"{len(stacks.splitlines())} stacks, among them the servlet's"
 
 
-CASES = [OpenTelemetryJava, JaCoCo, Jdb, AsyncProfiler]
+CASES = [OpenTelemetryJava, DatadogJava, SentryJava, NewRelicJava, JaCoCo, Jdb, AsyncProfiler]

@@ -31,6 +31,19 @@ class OpenTelemetryFlask(OpenTelemetryCase, Python):
     routes = "/items/<int:number>", "/fails"
 
 
+class Customized(Python):
+    """The agent is in a `sitecustomize`, where the command puts it that starts programs with the agent."""
+
+    def places(self):
+        [folder] = (self.home / "lib").glob("python3.*")
+        return super().places() | {"python3.11": folder.name}
+
+
+class OpenTelemetryInstrument(Customized, OpenTelemetryFlask):
+    name = "opentelemetry-instrument"
+    heading = "Instead of `opentelemetry-instrument`"
+
+
 class OpenTelemetryFlaskProcesses(OpenTelemetryFlask):
     name = "opentelemetry-python-processes"
     members = {"processes": 2, "threads": 2}
@@ -52,6 +65,11 @@ class DatadogPython(DatadogCase, Python):
     name = "datadog-python"
     heading = "Datadog for Python"
     routes = "/items/<int:number>", "/fails"
+
+
+class DatadogRun(Customized, DatadogPython):
+    name = "ddtrace-run"
+    heading = "Instead of `ddtrace-run`"
 
 
 class SentryPython(SentryCase, Python):
@@ -156,5 +174,6 @@ class PySpy(Python):
         return f"{samples[True]} samples in the function that was busy"
 
 
-CASES = [OpenTelemetryFlask, OpenTelemetryFlaskProcesses, OpenTelemetryDjango, OpenTelemetryFastApi, DatadogPython, SentryPython, NewRelicPython]
+CASES = [OpenTelemetryFlask, OpenTelemetryInstrument, OpenTelemetryFlaskProcesses, OpenTelemetryDjango, OpenTelemetryFastApi, DatadogPython, DatadogRun, SentryPython,
+         NewRelicPython]
 CASES += [Coverage, Debugpy, PySpy]

@@ -38,6 +38,7 @@ package Guard { sub new { bless [$_[1]], $_[0] } sub DESTROY { Questions::note('
 
 my %answers = (
     env => sub { text(json($_[0])) },
+    program => sub { text(join ' ', $^X, `$^X -e 'print \$]'` eq $] ? 'the same version' : 'another version') },
     count => sub { text(join ' ', ++$served, $$, $loaded_by, $first_number, rand) },
 
     # The body of the request.

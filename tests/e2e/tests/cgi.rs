@@ -721,6 +721,62 @@ fn a_script_that_takes_too_much_memory_is_killed_and_nothing_else() {
     assert_eq!(site.server.workers("scripts"), workers);
 }
 
+/// Forks twice, so that its grandchild has a session of its own and no parent, and writes the number of that one.
+const DAEMON: &str = r#"#!/usr/bin/perl
+use POSIX;
+unless (fork) {
+    POSIX::setsid();
+    exit if fork;
+    open STDOUT, '>', '/dev/null';
+    open STDERR, '>', '/dev/null';
+    open my $out, '>', "$ENV{WORK}/pids.new";
+    print $out "$$ ", getppid();
+    close $out;
+    rename "$ENV{WORK}/pids.new", "$ENV{WORK}/pids";
+    my $all = 'x' x ($ENV{QUERY_STRING} << 20);
+    sleep 1000;
+}
+wait;
+select undef, undef, undef, 0.01 until -e "$ENV{WORK}/pids";
+sleep 1000 if $ENV{QUERY_STRING} > 200;
+print "Content-Type: text/plain\n\ndone";
+"#;
+
+/// A process that forks twice was counted by no limit, and outlived its request.
+#[test]
+fn a_process_that_has_left_its_script_counts_and_ends_with_the_request() {
+    let members = json!({"limits": {"memory_max": "150M"}});
+    let site = CgiSite::start(&[("daemon", DAEMON), ("echo", ECHO)], &members);
+    assert_eq!(site.send("POST", "/echo", "", b"here").text(), "here");
+    let workers = site.server.workers("scripts");
+    assert_eq!(site.get("/daemon?300").status, 502);
+    site.server
+        .wait_for_log("more than `limits.memory_max`, and are killed");
+    site.wait_for_end(&site.pids()[..1]);
+    fs::remove_file(site.work().join("pids")).unwrap();
+    // A small one ends before its client has the whole response.
+    let reply = site.get("/daemon?1");
+    assert_eq!((reply.status, reply.text().as_str()), (200, "done"));
+    assert!(!processes::is_running(site.pids()[0]));
+    site.wait_for_no_zombie();
+    assert_eq!(site.server.workers("scripts"), workers);
+}
+
+/// The end of one script is not that of another one's processes.
+#[test]
+fn processes_of_a_running_script_are_its_own() {
+    let members = json!({"processes": 1, "limits": {"memory_max": "900M", "concurrency": 2}});
+    let site = CgiSite::start(&[("daemon", DAEMON), ("echo", ECHO)], &members);
+    let mut client = Client::to(site.server.address());
+    client.send("GET /daemon?201 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let daemon = site.pids()[0];
+    assert_eq!(site.send("POST", "/echo", "", b"here").text(), "here");
+    assert!(processes::is_running(daemon));
+    client.reset();
+    site.wait_for_end(&[daemon]);
+    site.wait_for_no_zombie();
+}
+
 /// As many scripts as processes, or as `limits.concurrency` allows each of them; other requests wait.
 #[test]
 fn no_more_scripts_run_at_once_than_the_limits_allow() {

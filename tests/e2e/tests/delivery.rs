@@ -367,6 +367,22 @@ fn maintenance_is_begun_and_ended_as_the_page_says() {
             .status,
         404
     );
+    // That of a part is shown, too.
+    let path = format!("/config/listeners/{}/maintenance", server.address());
+    server.put(&path, &json!({"retry_after": 120}));
+    assert_eq!(server.get("/").status, 503);
+    let place = format!("/listeners/{}", server.address());
+    assert_eq!(
+        server.status("/maintenance_of_parts"),
+        json!({&place: {"retry_after": 120}})
+    );
+    let shown = run(&server, "tutti status");
+    let line = format!("maintenance requests of {place} get 503, try again after 2 minutes");
+    assert!(shown.contains(&line), "{shown}");
+    assert_eq!(server.call("DELETE", &path, &Value::Null).status, 200);
+    assert_eq!(server.get("/").status, 200);
+    let none = server.call("GET", "/status/maintenance_of_parts", &Value::Null);
+    assert_eq!(none.status, 404);
     // Mistakes are reported with their place.
     let wrong = json!({"retry_after": "soon"});
     let refused = server.call("PUT", "/control/maintenance", &wrong);

@@ -59,7 +59,7 @@ fn exit_statuses_tell_what_has_happened() {
     write("whole.conf", "server { listen 8080; return 204; }");
     write(
         "lost.conf",
-        "server { listen 8080;\n gunzip on; return 204; }",
+        "server { listen 8080;\n random_index on; return 204; }",
     );
     write("broken.conf", "server {\n listen 8080");
     write("old.json", "precious");

@@ -509,9 +509,13 @@ fn the_page_on_a_listener_is_as_the_guide_shows() {
     let places = [
         ("*:8080", listener.as_str()),
         ("127.0.0.1:9145", other.as_str()),
+        ("127.0.0.1:9146", other.as_str()),
     ];
     let examples = json_examples(PAGE, &places);
-    assert_eq!(examples.len(), 2);
+    assert_eq!(examples.len(), 3);
+    server.put("/config", &examples[2]);
+    let counts = client::get(other.parse().unwrap(), "/").unwrap();
+    in_nginxs_form(&counts.text());
     server.put("/config", &examples[0]);
     assert_eq!(server.get("/metrics").status, 204);
     let page = client::get(other.parse().unwrap(), "/whatever").unwrap();
@@ -812,6 +816,125 @@ fn maintenance_leaves_the_metrics() {
     assert_eq!(metrics.status, 200);
     assert!(metrics.text().contains("tutti_requests_total"));
     assert_eq!(site.server.get("/metrics").status, 200);
+}
+
+/// The numbers of a page in nginx's form, of which collectors read every byte: accepted, handled, requests, and the connections that are
+/// open, read, written and idle.
+fn in_nginxs_form(page: &str) -> [u64; 7] {
+    let numbers: Vec<u64> = page
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [open, accepted, handled, requests, reading, writing, waiting] =
+        numbers.try_into().unwrap();
+    let expected = format!(
+        "Active connections: {open} \nserver accepts handled requests\n {accepted} {handled} {requests} \nReading: {reading} Writing: {writing} Waiting: {waiting} \n"
+    );
+    assert_eq!(page, expected);
+    [accepted, handled, requests, open, reading, writing, waiting]
+}
+
+#[test]
+fn the_counts_are_available_in_nginxs_form() {
+    let (site, mut configuration) = everything();
+    let address = format!("127.0.0.1:{}", free_port());
+    configuration["listeners"][&address] = json!({"pass": "routes/counts"});
+    configuration["routes"] = json!({
+        "main": [{"action": {"return": 204}}],
+        "counts": [
+            {"match": {"uri": "/by-variable"}, "action": {"pass": "$arg_x"}},
+            {"action": {"pass": "metrics/stub_status"}},
+        ],
+    });
+    let listener = format!("127.0.0.1:{}", site.server.port());
+    configuration["listeners"][&listener] = json!({"pass": "routes/main"});
+    // Monitoring continues during maintenance.
+    configuration["settings"]["maintenance"] = json!({"retry_after": 60});
+    site.server.put("/config", &configuration);
+    let address = address.parse().unwrap();
+    let ask = |line: &str| {
+        let text = format!("{line} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        client::request(address, text.as_bytes()).unwrap()
+    };
+    // One connection that stays, with two requests.
+    let mut idle = Client::to(site.server.address());
+    for _ in 0..2 {
+        idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(idle.response("GET").status, 503);
+    }
+    wait_until("the others have closed", || {
+        in_nginxs_form(&ask("GET /").text())[3..] == [2, 0, 1, 1]
+    });
+    let reply = ask("GET /status");
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.field("content-type"), Some("text/plain"));
+    let before = in_nginxs_form(&reply.text());
+    assert_eq!(before[0], before[1]);
+    wait_until("it has closed", || {
+        site.server.status("/connections/active") == 0
+    });
+    let after = in_nginxs_form(&ask("GET /").text());
+    assert_eq!(after[..3], [before[0] + 1, before[1] + 1, before[2] + 1]);
+    let head = ask("HEAD /");
+    assert_eq!((head.status, head.text().as_str()), (200, ""));
+    let refused = ask("POST /");
+    assert_eq!(
+        (refused.status, refused.field("allow")),
+        (405, Some("GET, HEAD"))
+    );
+    let curl = Command::new("curl")
+        .args(["--silent", "--http2-prior-knowledge"])
+        .arg(format!("http://{address}/"))
+        .output()
+        .unwrap();
+    in_nginxs_form(&String::from_utf8(curl.stdout).unwrap());
+    // No client chooses it.
+    assert_ne!(ask("GET /by-variable?x=metrics/stub_status").status, 200);
+    drop(idle);
+}
+
+/// The exporter that nginx publishes for Prometheus.
+#[test]
+fn the_exporter_for_nginx_reads_the_counts() {
+    let server = Server::start(&ServerOptions::default());
+    let (port, listen) = (server.port(), free_port());
+    let listener = format!("127.0.0.1:{port}");
+    server.put(
+        "/config",
+        &json!({"listeners": {listener: {"pass": "metrics/stub_status"}}}),
+    );
+    let exporter = Command::new("prometheus-nginx-exporter")
+        .arg(format!("-nginx.scrape-uri=http://127.0.0.1:{port}/"))
+        .arg(format!("-web.listen-address=127.0.0.1:{listen}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(exporter) = exporter else {
+        skip!("prometheus-nginx-exporter is not installed");
+    };
+    let _exporter = Ended(exporter);
+    let ask = "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let page = || {
+        let address = format!("127.0.0.1:{listen}").parse().unwrap();
+        client::request(address, ask.as_bytes())
+            .map_or_else(|_| String::new(), |reply| reply.text())
+    };
+    wait_until("the exporter has read the counts", || {
+        page().contains("\nnginx_up 1\n")
+    });
+    let page = page();
+    assert!(page.contains("\nnginx_connections_active 1\n"), "{page}");
+    assert!(page.contains("\nnginx_http_requests_total "), "{page}");
+}
+
+/// A program that ends with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

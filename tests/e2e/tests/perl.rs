@@ -78,6 +78,12 @@ fn the_environ_is_complete() {
 }
 
 #[test]
+fn the_name_of_perls_program_is_a_perl() {
+    let said = single().get("/program").text();
+    assert!(said.ends_with("/perl the same version"), "{said}");
+}
+
+#[test]
 fn an_application_sees_the_path_that_was_routed() {
     let site = site();
     for (target, path, uri) in [

@@ -348,7 +348,9 @@ fn a_directive_that_php_does_not_know_is_a_warning() {
         let site = Site::start(&json!({}));
         let misspelt = json!({
             "processes": processes,
-            "options": {"user": {"memory_limmit": "1M"}, "admin": {"opcach.enable": "1", "precision": "5"}},
+            "options": {"user": {"memory_limmit": "1M"}, "admin": {
+                "opcach.enable": "1", "precision": "5", "zend_extension": "opcache.so", "extension": "none.so",
+            }},
         });
         let reply = site.try_configure(&misspelt);
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -367,7 +369,10 @@ fn a_directive_that_php_does_not_know_is_a_warning() {
             assert!(warnings.contains(&told), "{warnings}");
             assert!(warnings.contains(pointer), "{warnings}");
         }
-        assert!(!warnings.contains("precision"), "{warnings}");
+        for known in ["precision", "zend_extension", "`extension`"] {
+            assert!(!warnings.contains(known), "{warnings}");
+        }
+        site.wait_for_log("none.so");
     }
 }
 

@@ -171,12 +171,33 @@ fn many_talk_at_once() {
 }
 
 #[test]
-fn a_worker_that_leaves_says_so() {
-    let site = start();
+fn a_worker_that_leaves_of_its_own_accord_says_so() {
+    let site = PythonSite::start(&json!({
+        "module": "asynchronous", "processes": 1, "limits": {"requests": 2},
+    }));
     let mut client = open(&site, "/talk");
     say(&mut client, "hello");
     assert_eq!(client.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
+    assert_eq!(site.get("/").status, 200);
+    assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
+    assert_eq!(site.get("/").status, 200);
+}
+
+/// Other languages kept their connections, as the guide says; here a restart closed them at once (found by tests/pairs).
+#[test]
+fn a_restart_leaves_connections_their_drain_timeout() {
+    let site =
+        PythonSite::start(&json!({"module": "asynchronous", "limits": {"drain_timeout": 2}}));
+    let mut client = open(&site, "/talk");
+    let mut leaving = open(&site, "/talk");
+    say(&mut client, "before");
+    let heard = Heard::Message(1, b"before".to_vec());
+    assert_eq!(client.hear().unwrap(), heard);
     site.server.restart("app");
+    for client in [&mut client, &mut leaving] {
+        say(client, "after");
+        assert_eq!(client.hear().unwrap(), Heard::Message(1, b"after".to_vec()));
+    }
     assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
     assert_eq!(site.get("/").status, 200);
 }

@@ -663,6 +663,26 @@ fn a_preloaded_application_is_imported_once() {
 }
 
 #[test]
+fn sitecustomize_runs_in_each_process_before_the_application() {
+    let site = PythonSite::bare();
+    let folder = site.root().join("customized");
+    let mut members = json!({
+        "module": "customized_application", "processes": 2, "environment": {"PYTHONPATH": folder},
+    });
+    site.configure(&members);
+    assert_eq!(site.get("/").text(), "here");
+    members["environment"]["CUSTOMIZED_FAILS"] = json!("1");
+    site.configure(&members);
+    assert_eq!(site.get("/").text(), "None");
+    site.server.wait_for_log("no agent today");
+    // A process that forks others must have one thread.
+    members["environment"] = json!({"PYTHONPATH": folder});
+    members["preload"] = json!(true);
+    let refused = site.refused(&members).to_string();
+    assert!(refused.contains("several threads"), "{refused}");
+}
+
+#[test]
 fn what_is_registered_for_the_end_runs() {
     let site = PythonSite::start(&json!({"processes": 1}));
     assert_eq!(

@@ -61,6 +61,7 @@ const GUIDES: &[(&str, &str)] = &[
     page!("http/websocket.md"),
     page!("proxy/upstreams.md"),
     page!("proxy/fastcgi.md"),
+    page!("proxy/streams.md"),
     page!("operate/fleet.md"),
     page!("operate/isolation.md"),
     page!("operate/logs.md"),

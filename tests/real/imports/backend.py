@@ -1,5 +1,6 @@
 """A server behind a proxy, which says what it was asked: `backend.py PORT`."""
 
+import gzip
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -31,6 +32,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("X-Backend", "secret")
         self.send_header("X-Application", "backend")
         self.send_header("Content-Type", "text/plain; charset=utf-8")
+        if self.path.startswith("/gzip"):
+            text = gzip.compress(text, mtime=0)
+            self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         if self.command != "HEAD":

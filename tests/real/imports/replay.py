@@ -3,6 +3,7 @@
 import http.client
 import re
 import socket
+import ssl
 from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
 
@@ -20,6 +21,8 @@ class Request:
     host: str = "site.example"
     fields: tuple = ()
     body: bytes = b""
+    # `on`, or the file with a certificate that the client shows and its key.
+    tls: str = ""
 
     def __str__(self):
         fields = "".join(f" {name}: {value};" for name, value in self.fields)
@@ -35,8 +38,21 @@ class Answer:
     fields: dict = field(default_factory=dict)
 
 
+def connection_for(port, request):
+    if not request.tls:
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if request.tls != "on":
+        context.load_cert_chain(request.tls)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=context)
+    # The name that the client asks for is that of the site.
+    connection.sock = context.wrap_socket(socket.create_connection(("127.0.0.1", port), 60), server_hostname=request.host)
+    return connection
+
+
 def ask(port, request):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = connection_for(port, request)
     try:
         # The target goes out as it is: no library resolves its dots.
         connection.putrequest(request.method, request.target, skip_host=True, skip_accept_encoding=True)
@@ -61,7 +77,8 @@ def place(request, location):
     """Where a redirect leads, whatever way it is written."""
     if not location:
         return ""
-    led = urlsplit(urljoin(f"http://{request.host}{request.target}", location))
+    scheme = "https" if request.tls else "http"
+    led = urlsplit(urljoin(f"{scheme}://{request.host}{request.target}", location))
     # A server's own port, or the one that was asked for: both are right where a port is forwarded.
     host = led.netloc.rsplit(":", 1)[0].lower()
     return f"{led.scheme}://{host}{led.path}{'?' + led.query if led.query else ''}"

@@ -18,7 +18,11 @@ class Nginx:
             (folder / name).symlink_to(f"/etc/nginx/{name}")
         temporary = "".join(f"{name}_temp_path {folder}/tmp-{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         log = "" if "access_log" in text else "access_log off;"
-        conf.write_text(f"events {{}}\nhttp {{\n{temporary}\n{log}\n{text}\n}}\n")
+        if text.lstrip().startswith("stream"):
+            # Debian has it as a module.
+            conf.write_text(f"load_module /usr/lib/nginx/modules/ngx_stream_module.so;\nevents {{}}\n{text}\n")
+        else:
+            conf.write_text(f"events {{}}\nhttp {{\n{temporary}\n{log}\n{text}\n}}\n")
         # These are about the process only.
         process = f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/nginx.log;"
         old.run(["nginx", "-p", folder, "-c", conf, "-g", process, "-e", folder / "nginx.log"], "nginx-output.log")

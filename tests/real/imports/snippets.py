@@ -4,15 +4,17 @@ A file of `snippets/`, `snippets/apache/` or `snippets/caddy/` has several, each
 
     === name                          and perhaps: `; lost: DIRECTIVE, …`, which the importer must report
     location / { return 204; }        the content of a `server`, or of `http` if it has a `server`;
+                                      a `stream` stands beside `http`;
                                       of a `<VirtualHost>`, or of the whole server if it has one; of a site, or of the Caddyfile if it has one
     +++ sub/.htaccess                 a file of the site, if there is one, and its content
     ---
-    GET /path?query Host=a.example Field="its value" body=text
+    GET /path?query Host=a.example Field="its value" body=text Tls=on
     GET /other # differs: the reason, for an answer that may differ
 
-In the text, `@PORT@` is the port to listen on, `@ROOT@` a folder of files, `@BACKEND@` a server that says what it was asked,
+In the text, `@PORT@` is the port to listen on, `@PORT2@` another one, `@ROOT@` a folder of files, `@BACKEND@` a server that says what it was asked,
 `@DEAD@` an address where no server listens, `@FCGI@` a FastCGI server that lists its variables, `@TMP@` a folder for logs, and
-`@CONF@` one with the files `htpasswd`, `hashes` and `groups`.
+`@CONF@` one with the files `htpasswd`, `hashes` and `groups`, and with certificates: `site.pem` and `site.key` for `site.example`, `client.pem` of a
+client, both of the authority `ca.pem`, and `stranger.pem` of none. `Tls=@CONF@/client.pem` shows the client's.
 """
 
 import gzip
@@ -34,7 +36,7 @@ OWN_PAGES = {
     "caddy": re.compile(rb"^$"),
 }
 # A line of these begins a configuration that has all of its parts.
-WHOLE = {"nginx": r"^\s*server\s*\{", "apache": r"^\s*<VirtualHost", "caddy": r"^\{"}
+WHOLE = {"nginx": r"^\s*(server|stream)\s*\{", "apache": r"^\s*<VirtualHost", "caddy": r"^\{"}
 
 
 @dataclass
@@ -72,16 +74,18 @@ def request(line):
     """(request, reason why its answer may differ or an empty text)."""
     line, _, reason = line.partition(" # differs: ")
     method, target, *more = shlex.split(line)
-    host, body, fields = "site.example", b"", []
+    host, body, fields, tls = "site.example", b"", [], ""
     for word in more:
         name, _, value = word.partition("=")
         if name == "Host":
             host = value
         elif name == "body":
             body = value.encode()
+        elif name == "Tls":
+            tls = value
         else:
             fields.append((name, value))
-    return Request(method, target, host, tuple(fields), body), reason
+    return Request(method, target, host, tuple(fields), body, tls), reason
 
 
 def differences(server, request, old, new):

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tutti_document::{Diagnostic, Pointer, TreeNode};
+use tutti_document::{Diagnostic, Pointer, TreeNode, shorten, suggest};
 use tutti_options::table::Opt;
 
 use super::pass::{self, Sections};
 use super::reader::Reader;
 use crate::check::{self, Faults};
 use crate::context::ValidationContext;
-use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, Scope, TlsOnDemand};
-use crate::table::ROOT;
+use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, Scope, Stream, TlsOnDemand};
+use crate::table::{ROOT, RootOptions};
 use crate::template::Template;
 
 pub(super) struct Builder<'d> {
@@ -23,6 +23,8 @@ pub(super) struct Builder<'d> {
     pub(super) certificate_files: Vec<CertificateFile>,
     /// The limits that actions name.
     pub(super) limits: BTreeMap<String, Arc<Limit>>,
+    /// The streams that listeners name.
+    pub(super) streams: BTreeMap<String, Arc<Stream>>,
     /// True while reading an error page, or an action inside one.
     pub(super) in_error_page: bool,
     /// The automatic certificates found so far.
@@ -53,6 +55,42 @@ impl<'d> Builder<'d> {
             .value(Diagnostic::new(pointer, message.into()), node);
     }
 
+    /// A member of `settings`.
+    pub(super) fn setting(&self, option: &Opt) -> Option<&'d TreeNode> {
+        let settings = self.root.child(RootOptions::settings.name);
+        settings.and_then(|settings| settings.child(option.name))
+    }
+
+    /// Checks that the store of this name is one of those that a setting has; `example` is the value of one.
+    pub(super) fn check_store(
+        &mut self,
+        (node, pointer): (&'d TreeNode, Pointer),
+        setting: &Opt,
+        example: &str,
+    ) {
+        let Some(name) = node.as_str().filter(|_| !self.faults.has(node)) else {
+            return;
+        };
+        let stores = self.setting(setting).map(TreeNode::members);
+        let names: Vec<&str> = stores
+            .unwrap_or_default()
+            .iter()
+            .map(|member| &*member.name)
+            .collect();
+        if names.contains(&name) {
+            return;
+        }
+        let setting = setting.name;
+        let name = shorten(name);
+        let message = format!("there is no store `{name}` in `settings.{setting}`");
+        let hint = match suggest::nearest(&name, names.iter().copied()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("add `\"{setting}\": {{\"{name}\": {example}}}` to `settings`"),
+        };
+        let fault = Diagnostic::new(pointer, message).suggest(hint);
+        self.faults.value(fault, node);
+    }
+
     /// Builds a destination; those without variables must exist.
     pub(super) fn pass(&mut self, node: &'d TreeNode, pointer: Pointer) -> Option<Pass> {
         let template = Template::parse(node.as_str()?).ok()?;
@@ -69,14 +107,15 @@ impl<'d> Builder<'d> {
         self.resolved(named.map(Pass::Fixed), node, pointer)
     }
 
-    fn resolved(
+    /// Returns a destination that was found, or reports why it was not.
+    pub(super) fn resolved<T>(
         &mut self,
-        resolved: Result<Pass, pass::DestinationError>,
+        resolved: Result<T, pass::DestinationError>,
         node: &'d TreeNode,
         pointer: Pointer,
-    ) -> Option<Pass> {
+    ) -> Option<T> {
         match resolved {
-            Ok(pass) => Some(pass),
+            Ok(found) => Some(found),
             Err(_) if self.faults.has(node) => None,
             Err(fault) if self.is_consequence(&fault) => None,
             Err(fault) => {

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten, suggest};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 use tutti_options::Typed as _;
 
 use super::builder::Builder;
 use super::reader::Reader;
 use crate::model::{ActionKind, Cache, CacheDisk, CacheStore, Destination, Pass, TemplatePart};
 use crate::table::{
-    ActionOptions, CacheDiskOptions, CacheOptions, CacheStoreOptions, PLAIN, RootOptions,
-    SettingsOptions,
+    ActionOptions, CacheDiskOptions, CacheOptions, CacheStoreOptions, PLAIN, SettingsOptions,
 };
 
 /// Statuses that a single time in `valid` applies to: those whose meaning does not change with the next request (RFC
@@ -109,7 +108,7 @@ impl<'d> Builder<'d> {
             None => reader.get(&CacheOptions::store),
         };
         if let Some((node, pointer)) = named {
-            self.check_store(node, pointer);
+            self.check_store((node, pointer), &SettingsOptions::cache, "{}");
         }
         self.check_slice(&reader, &options);
         let valid = reader.get(&CacheOptions::valid);
@@ -125,8 +124,7 @@ impl<'d> Builder<'d> {
 
     /// Checks that a slice fits the store.
     fn check_slice(&mut self, reader: &Reader<'d>, options: &CacheOptions) {
-        let settings = self.root.child(RootOptions::settings.name);
-        let stores = settings.and_then(|settings| settings.child(SettingsOptions::cache.name));
+        let stores = self.setting(&SettingsOptions::cache);
         let Some(store) = stores.and_then(|stores| stores.child(&options.store)) else {
             return;
         };
@@ -144,34 +142,6 @@ impl<'d> Builder<'d> {
             self.faults
                 .value(Diagnostic::new(pointer, message).suggest(hint), node);
         }
-    }
-
-    /// Checks that the store exists.
-    fn check_store(&mut self, node: &'d TreeNode, pointer: Pointer) {
-        let Some(name) = node.as_str().filter(|_| !self.faults.has(node)) else {
-            return;
-        };
-        let settings = self.root.child(RootOptions::settings.name);
-        let stores = settings.and_then(|settings| settings.child(SettingsOptions::cache.name));
-        let names: Vec<&str> = stores
-            .map(TreeNode::members)
-            .unwrap_or_default()
-            .iter()
-            .map(|member| &*member.name)
-            .collect();
-        if names.contains(&name) {
-            return;
-        }
-        let message = format!("there is no store `{}` in `settings.cache`", shorten(name));
-        let mut diagnostic = Diagnostic::new(pointer, message);
-        diagnostic.suggestion = match suggest::nearest(name, names.iter().copied()) {
-            Some(nearest) => Some(nearest.to_owned()),
-            None => Some(format!(
-                "add `\"cache\": {{\"{}\": {{}}}}` to `settings`",
-                shorten(name)
-            )),
-        };
-        self.faults.value(diagnostic, node);
     }
 
     fn valid(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Vec<(u16, u16, Duration)> {

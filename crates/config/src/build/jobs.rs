@@ -58,7 +58,9 @@ impl<'d> Builder<'d> {
             Pass::Fixed(Destination::Spooler(_)) => {
                 "the server's own requests must go to an application, a route or an upstream, not to a spooler"
             }
-            Pass::Fixed(Destination::Metrics) => "the server's own requests cannot go to `metrics`",
+            Pass::Fixed(Destination::Metrics | Destination::StubStatus) => {
+                "the server's own requests cannot go to `metrics`"
+            }
             _ => return Some(pass),
         };
         self.wrong(node, place, refused);

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use tutti_document::{Diagnostic, TreeNode, shorten, suggest};
+use tutti_document::Diagnostic;
 
 use super::builder::Builder;
 use super::reader::Reader;
 use crate::model::{LimitStore, ValkeyAddress};
 use crate::table::{
-    LimitOptions, LimitStoreOptions, RootOptions, SettingsOptions, ValkeyOptions, ValkeyTlsOptions,
+    LimitOptions, LimitStoreOptions, SettingsOptions, ValkeyOptions, ValkeyTlsOptions,
 };
 
 /// As registered with IANA.
@@ -86,29 +86,8 @@ impl<'d> Builder<'d> {
         let Some((node, pointer)) = limit.get(&LimitOptions::store) else {
             return;
         };
-        let Some(name) = node.as_str().filter(|_| !self.faults.has(node)) else {
-            return;
-        };
-        let settings = self.root.child(RootOptions::settings.name);
-        let stores = settings.and_then(|one| one.child(SettingsOptions::limit_stores.name));
-        let names = stores.map(TreeNode::members).unwrap_or_default().iter();
-        let names: Vec<&str> = names.map(|member| &*member.name).collect();
-        if names.contains(&name) {
-            return;
-        }
-        let message = format!(
-            "there is no store `{}` in `settings.limit_stores`",
-            shorten(name)
-        );
-        let hint = match suggest::nearest(name, names.iter().copied()) {
-            Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => format!(
-                "add `\"limit_stores\": {{\"{}\": {{\"valkey\": {{\"url\": \"valkey://HOST\"}}}}}}` to `settings`",
-                shorten(name)
-            ),
-        };
-        let fault = Diagnostic::new(pointer, message).suggest(hint);
-        self.faults.value(fault, node);
+        let example = r#"{"valkey": {"url": "valkey://HOST"}}"#;
+        self.check_store((node, pointer), &SettingsOptions::limit_stores, example);
     }
 }
 

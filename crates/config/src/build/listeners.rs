@@ -40,9 +40,10 @@ impl<'d> Builder<'d> {
             let tls = tls.map(|tls| self.tls(tls));
             let delivery = self.errors(&reader);
             let scope = self.scope(&reader, &ListenerOptions::http);
-            let Some(pass) = pass else {
+            let stream = self.stream_of(&reader);
+            if pass.is_none() && stream.is_none() {
                 continue;
-            };
+            }
             if let Some(http3) = options.http3.on() {
                 self.speaks_quic(&reader, &address, tls.as_ref(), http3);
             }
@@ -54,6 +55,7 @@ impl<'d> Builder<'d> {
                 name,
                 address,
                 pass,
+                stream,
                 options,
                 forwarded,
                 tls,

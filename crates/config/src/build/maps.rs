@@ -19,7 +19,6 @@ type Found<'d> = (Diagnostic, &'d TreeNode);
 
 /// Declares the maps of a document. Returns the faults that the option table cannot find; a map with a fault is empty.
 pub(crate) fn declare(root: &TreeNode) -> Vec<Found<'_>> {
-    template::forget_maps();
     let members = root.child(RootOptions::maps.name).map(TreeNode::members);
     let members = members.unwrap_or_default();
     let mut maps = Maps {

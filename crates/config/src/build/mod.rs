@@ -30,6 +30,7 @@ mod scope;
 mod settings;
 mod source;
 mod stored;
+mod streams;
 mod telemetry;
 mod tls;
 mod upstreams;
@@ -50,13 +51,19 @@ use crate::context::ValidationContext;
 use crate::model::Config;
 use crate::pattern::within_bounds;
 use crate::table::RootOptions;
+use crate::template::with_own_maps;
 
 /// Checks a document and builds the typed configuration.
 ///
 /// # Errors
 /// Every fault, in the order of the document as far as it was sent.
 pub fn validate(document: &Document, context: &ValidationContext) -> Result<Config, Diagnostics> {
-    within_bounds(|| checked(document, context))
+    checking(|| checked(document, context))
+}
+
+/// Runs `work`, which checks one configuration: neither its regular expressions nor its maps are those of another one.
+pub(crate) fn checking<T>(work: impl FnOnce() -> T) -> T {
+    within_bounds(|| with_own_maps(work))
 }
 
 fn checked(document: &Document, context: &ValidationContext) -> Result<Config, Diagnostics> {
@@ -76,6 +83,7 @@ fn checked(document: &Document, context: &ValidationContext) -> Result<Config, D
         faults,
         certificate_files: Vec::new(),
         limits: BTreeMap::new(),
+        streams: BTreeMap::new(),
         in_error_page: false,
         acme_certificates: Vec::new(),
         on_demand: None,
@@ -103,6 +111,9 @@ impl Builder<'_> {
         let mut config = Config::default();
         if let Some((node, pointer)) = root.get(&RootOptions::limits) {
             self.named_limits(node, &pointer);
+        }
+        if let Some((node, pointer)) = root.get(&RootOptions::streams) {
+            self.named_streams(node, &pointer);
         }
         if let Some((node, pointer)) = root.get(&RootOptions::listeners) {
             config.listeners = self.listeners(node, &pointer);

@@ -28,6 +28,7 @@ pub(super) struct Sections<'d> {
     upstreams: HashMap<&'d str, &'d TreeNode>,
     routes: HashMap<&'d str, &'d TreeNode>,
     spoolers: HashMap<&'d str, &'d TreeNode>,
+    streams: HashMap<&'d str, &'d TreeNode>,
 }
 
 impl<'d> Sections<'d> {
@@ -50,6 +51,7 @@ impl<'d> Sections<'d> {
             upstreams: section("upstreams"),
             routes: section("routes"),
             spoolers: section("spoolers"),
+            streams: section(STREAMS),
         }
     }
 }
@@ -80,8 +82,14 @@ const SECTIONS: [&str; 3] = ["routes", "applications", "upstreams"];
 /// requests.
 const SPOOLERS: &str = "spoolers";
 
-/// A destination of one word, which variables must not produce: otherwise clients could ask for it.
+/// A section that only listeners may name: its steps are for connections, not for requests.
+const STREAMS: &str = "streams";
+
+/// A destination that variables must not produce: otherwise clients could ask for it.
 const METRICS: &str = "metrics";
+
+/// The metrics in nginx's form, below `metrics`.
+const STUB_STATUS: &str = "stub_status";
 
 /// Resolves a `pass` against the names of the configuration.
 pub(super) fn resolve(
@@ -102,6 +110,7 @@ pub(super) fn resolve(
         ["upstreams", name] => upstream(sections, name)?,
         [SPOOLERS, name] => spooler(sections, name)?,
         [METRICS] => Destination::Metrics,
+        [METRICS, STUB_STATUS] => Destination::StubStatus,
         [section, ..]
             if SECTIONS.contains(&section) || section == SPOOLERS || section == METRICS =>
         {
@@ -115,8 +124,60 @@ pub(super) fn resolve(
     Ok(Pass::Fixed(destination))
 }
 
+/// The destination of a listener's connections.
+pub(super) enum StreamDestination {
+    /// A group of servers.
+    Upstream(String),
+    /// Steps.
+    Stream(String),
+}
+
+/// Resolves the `stream` of a listener, or the `pass` of one of its steps, which may not name other steps.
+pub(super) fn of_connection(
+    sections: &Sections<'_>,
+    text: &str,
+    may_be_stream: bool,
+) -> Result<StreamDestination, DestinationError> {
+    let segments = segments_of(text).map_err(|message| DestinationError::new(message, None))?;
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match *segments.as_slice() {
+        ["upstreams", name] => {
+            upstream(sections, name).map(|_| StreamDestination::Upstream(name.to_owned()))
+        }
+        [STREAMS, name] if may_be_stream => named(sections, STREAMS, &sections.streams, name)
+            .map(|()| StreamDestination::Stream(name.to_owned())),
+        _ => {
+            let message = format!("connections cannot be passed to `{}`", shorten(text));
+            let mut fault = DestinationError::new(message, None);
+            let forms = match may_be_stream {
+                true => "`upstreams/NAME` or `streams/NAME`",
+                false => "`upstreams/NAME`",
+            };
+            fault.expected = Some(forms.to_owned());
+            Err(fault)
+        }
+    }
+}
+
+/// Finds an object in its section.
+fn named(
+    sections: &Sections<'_>,
+    section: &'static str,
+    known: &HashMap<&str, &TreeNode>,
+    name: &str,
+) -> Result<(), DestinationError> {
+    if known.contains_key(name) {
+        return Ok(());
+    }
+    let word = section.trim_end_matches('s');
+    let message = format!("there is no {word} `{}`", shorten(name));
+    let all = names(sections.root.child(section));
+    let hint = among(section, name, all);
+    Err(DestinationError::of(section, message, hint))
+}
+
 fn forms() -> String {
-    "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME`, `spoolers/NAME` or `metrics`"
+    "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME`, `spoolers/NAME`, `metrics` or `metrics/stub_status`"
         .to_owned()
 }
 
@@ -285,29 +346,13 @@ fn may_have_targets(application: &TreeNode) -> bool {
 }
 
 fn upstream(sections: &Sections<'_>, name: &str) -> Result<Destination, DestinationError> {
-    if sections.upstreams.contains_key(name) {
-        return Ok(Destination::Upstream(name.to_owned()));
-    }
-    let upstreams = sections.root.child("upstreams");
-    let message = format!("there is no upstream `{}`", shorten(name));
-    Err(DestinationError::of(
-        "upstreams",
-        message,
-        among("upstreams", name, names(upstreams)),
-    ))
+    named(sections, "upstreams", &sections.upstreams, name)
+        .map(|()| Destination::Upstream(name.to_owned()))
 }
 
 fn spooler(sections: &Sections<'_>, name: &str) -> Result<Destination, DestinationError> {
-    if sections.spoolers.contains_key(name) {
-        return Ok(Destination::Spooler(name.to_owned()));
-    }
-    let spoolers = sections.root.child(SPOOLERS);
-    let message = format!("there is no spooler `{}`", shorten(name));
-    Err(DestinationError::of(
-        SPOOLERS,
-        message,
-        among(SPOOLERS, name, names(spoolers)),
-    ))
+    named(sections, SPOOLERS, &sections.spoolers, name)
+        .map(|()| Destination::Spooler(name.to_owned()))
 }
 
 fn names(node: Option<&TreeNode>) -> Vec<&str> {

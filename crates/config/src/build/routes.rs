@@ -83,6 +83,7 @@ impl<'d> Builder<'d> {
         };
         let response_headers = self.response_headers(&reader);
         let request_headers = self.request_headers(&reader, kind.as_ref());
+        let request_body = self.request_body(&reader, kind.as_ref());
         let guard = self.guard(&reader);
         let delivery = self.delivery(&reader);
         let cache = self.cache(&reader, kind.as_ref());
@@ -92,6 +93,7 @@ impl<'d> Builder<'d> {
             kind: kind?,
             guard,
             request_headers,
+            request_body,
             rewrite: reader.some_template(&ActionOptions::rewrite),
             response_headers,
             delivery,

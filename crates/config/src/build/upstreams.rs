@@ -365,6 +365,29 @@ impl<'d> Builder<'d> {
         options
     }
 
+    /// Builds `request_body`, which applies to requests to other servers.
+    pub(super) fn request_body(
+        &mut self,
+        action: &Reader<'d>,
+        kind: Option<&ActionKind>,
+    ) -> Option<Template> {
+        let is_read = match kind {
+            Some(ActionKind::Pass(Pass::Fixed(destination))) => {
+                matches!(destination, Destination::Upstream(_))
+            }
+            Some(ActionKind::Pass(Pass::Computed(template))) => match template.parts().first() {
+                Some(TemplatePart::Literal(first)) => first.starts_with("upstreams"),
+                _ => true,
+            },
+            _ => true,
+        };
+        if !is_read {
+            let message = "`request_body` has no effect here: it is for `proxy` and for a `pass` to `upstreams/NAME`";
+            self.refuse(action, &ActionOptions::request_body, message);
+        }
+        action.template(&ActionOptions::request_body)
+    }
+
     /// They apply to the receiver of the request: elsewhere they would have no effect.
     pub(super) fn request_headers(
         &mut self,
@@ -375,9 +398,10 @@ impl<'d> Builder<'d> {
             return Vec::new();
         };
         let is_read = match kind {
-            Some(ActionKind::Pass(Pass::Fixed(destination))) => {
-                !matches!(destination, Destination::Route(_) | Destination::Metrics)
-            }
+            Some(ActionKind::Pass(Pass::Fixed(destination))) => !matches!(
+                destination,
+                Destination::Route(_) | Destination::Metrics | Destination::StubStatus
+            ),
             Some(ActionKind::Pass(Pass::Computed(template))) => match template.parts().first() {
                 Some(TemplatePart::Literal(first)) => !first.starts_with("routes"),
                 _ => true,

@@ -23,10 +23,11 @@ pub(super) struct StepGroups {
 }
 
 /// The options of an action whose templates may have groups.
-const OPTIONS: [&Opt; 17] = [
+const OPTIONS: [&Opt; 18] = [
     &ActionOptions::pass,
     &ActionOptions::proxy,
     &ActionOptions::request_headers,
+    &ActionOptions::request_body,
     &ActionOptions::location,
     &ActionOptions::body,
     &ActionOptions::json,

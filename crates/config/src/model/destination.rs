@@ -27,6 +27,8 @@ pub enum Destination {
     Upstream(String),
     /// `metrics`: the metrics of the server.
     Metrics,
+    /// `metrics/stub_status`: the counts of connections and requests, as nginx reports them.
+    StubStatus,
     /// `spoolers/NAME`.
     Spooler(String),
 }

@@ -13,7 +13,7 @@ options! {
     /// A socket to accept requests on. Its name is the address: `*:80`, `127.0.0.1:8080`, `[::1]:8080`, `unix:/path` or
     /// `unix:@name`
     #[derive(Copy, Eq)]
-    pub struct ListenerOptions: LISTENER = "listener", exactly_one ["pass", "application"],
+    pub struct ListenerOptions: LISTENER = "listener", exactly_one ["pass", "application"], unless ["stream"],
         followed_by [ScopeOptions::ROWS, ErrorOptions::ROWS] {
         /// Where requests go
         pass: Unread [kind(ValueKind::String(Text::Pass))],
@@ -21,6 +21,9 @@ options! {
         application: Unread [kind(ValueKind::String(Text::Name(Referent::Application))), older()],
         /// Connections that may wait to be accepted; -1: the system's limit
         backlog: Backlog [default("-1")],
+        /// Where connections go, without being read as HTTP: `upstreams/NAME`, or `streams/NAME`, whose steps decide.
+        /// With `pass`, those that a step terminates here are read as HTTP
+        stream: Unread [kind(ValueKind::String(Text::Name(Referent::Destination))), beyond()],
         /// Open connections; further ones wait to be accepted. 0: no limit
         max_connections: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
         /// Open connections of one client, by its address (for IPv6, its /64 network); further ones are closed.

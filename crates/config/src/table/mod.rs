@@ -16,6 +16,7 @@ mod root;
 mod routes;
 mod scope;
 mod settings;
+mod streams;
 mod upstreams;
 
 pub use cache::{
@@ -59,6 +60,10 @@ pub use settings::{
     HttpConnectionOptions, HttpListenerOptions, HttpOptions, HttpRequestOptions, KUBERNETES,
     KubernetesOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static,
     TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
+};
+pub use streams::{
+    STREAM_ACTION, STREAM_MATCH, STREAM_STEP, StreamActionOptions, StreamMatchOptions,
+    StreamStepOptions,
 };
 pub use tutti_options::acme::{
     ACME, AcmeOptions, ChallengeWord, EAB, EabOptions, NAMESERVER, NameserverOptions, ON_DEMAND,

@@ -10,6 +10,7 @@ use super::logs::{ACCESS_LOGS, SlowLogOptions};
 use super::maps::MapOptions;
 use super::routes::StepOptions;
 use super::settings::SettingsOptions;
+use super::streams::StreamStepOptions;
 use super::upstreams::UpstreamGroup;
 
 options! {
@@ -25,6 +26,8 @@ options! {
         applications: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::Application))],
         /// Groups of servers to balance requests between, by name
         upstreams: Unread [kind(ValueKind::Map(Names::NotEmpty, &UpstreamGroup::KIND))],
+        /// Steps for the connections of listeners with `stream`, by name
+        streams: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::Array(&StreamStepOptions::KIND))), beyond()],
         /// Queues of jobs that are kept on disk until they are delivered, by name
         spoolers: Unread [kind(ValueKind::Map(Names::NotEmpty, &SpoolerOptions::KIND)), beyond()],
         /// Requests and commands that the server runs at certain times, by name

@@ -1,6 +1,6 @@
 //! Options of routes: steps, conditions, actions.
 
-use tutti_options::table::{CASELESS, DECODED, Names, PLAIN, QUERY, Referent, Text, ValueKind};
+use tutti_options::table::{DECODED, Names, QUERY, Referent, Text, ValueKind};
 use tutti_options::{Options as _, Typed as _, Unread, options, words};
 
 use super::cache::CacheOptions;
@@ -8,7 +8,7 @@ use super::delivery::MirrorOptions;
 use super::gateways::{FastCgi, Scgi, Uwsgi};
 use super::guards::{CorsOptions, LIMITS};
 use super::identity::AuthenticateOptions;
-use super::kinds::ADDRESSES;
+use super::kinds::{ADDRESSES, CASELESS_PATTERNS, PLAIN_PATTERNS};
 use super::scope::ScopeOptions;
 use super::settings::{Encoding, HttpRequestOptions};
 use super::upstreams::ProxyOptions;
@@ -62,8 +62,8 @@ options! {
     /// The action for a request: one of `pass`, `proxy`, `return`, `share`
     pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"],
         followed_by [ShareOptions::ROWS, ScopeOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
-        /// Pass it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or
-        /// `metrics`
+        /// Pass it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME`,
+        /// `metrics` (for Prometheus) or `metrics/stub_status` (nginx's `stub_status`)
         pass: Unread [kind(ValueKind::String(Text::Pass))],
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; likewise with
         /// `https`, `fastcgi`, `uwsgi` or `scgi` for the protocol. The address may have variables, `http://$arg_server`,
@@ -74,6 +74,9 @@ options! {
         /// Fields to set in the request to the application, server or upstream; `null` removes one, and so does a
         /// value with variables that is empty; `{"add": "…"}` keeps existing ones
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
+        /// Body of the request to the server or upstream, instead of the client's: text with variables. The method stays,
+        /// and `Content-Type` is the client's unless `request_headers` sets it
+        request_body: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(&["proxy", "pass"]), beyond()],
         /// Cache responses: the name of a store of `settings.cache`, or an object
         cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
         /// Respond with this status
@@ -257,14 +260,6 @@ const DECODED_PATTERNS: ValueKind = ValueKind::OneOf(&[
 const QUERY_PATTERNS: ValueKind = ValueKind::OneOf(&[
     ValueKind::String(Text::Pattern(QUERY)),
     ValueKind::Array(&ValueKind::String(Text::Pattern(QUERY))),
-]);
-const CASELESS_PATTERNS: ValueKind = ValueKind::OneOf(&[
-    ValueKind::String(Text::Pattern(CASELESS)),
-    ValueKind::Array(&ValueKind::String(Text::Pattern(CASELESS))),
-]);
-const PLAIN_PATTERNS: ValueKind = ValueKind::OneOf(&[
-    ValueKind::String(Text::Pattern(PLAIN)),
-    ValueKind::Array(&ValueKind::String(Text::Pattern(PLAIN))),
 ]);
 
 const ARGUMENTS: ValueKind = ValueKind::OneOf(&[ARGUMENT_SET, ValueKind::Array(&ARGUMENT_SET)]);

@@ -182,6 +182,13 @@ options! {
         early_hints: EarlyHints [beyond(), default("\"http2\"")],
         /// Compression of responses; `false`: none
         compression: Unread [kind(COMPRESSION_OR_NONE)],
+        /// Decompress responses with `Content-Encoding: gzip` of applications, servers and caches for clients that do not
+        /// accept gzip. Such a response has no `Content-Length` and no ranges. Not if `Cache-Control` has `no-transform`.
+        /// A response that is not valid gzip, or grows to more than 1 MiB and 256 times its size, is cut off
+        gunzip: bool [beyond(), default("false")],
+        /// Largest number of ranges that a request may have; one with more gets the whole file or stored response. 0: no
+        /// ranges
+        max_ranges: usize [kind(ValueKind::Integer(0, 1024)), beyond(), default("32"), unit("ranges")],
         /// Limits of WebSocket connections
         websocket: WebSocket [],
     }

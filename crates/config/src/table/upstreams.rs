@@ -225,7 +225,7 @@ options! {
         buffering: bool [beyond(), default("true")],
         /// Bytes of a response to buffer for a slow client, so that it does not occupy the server
         buffer_size: usize [kind(ValueKind::Size(0, 1 << 30)), beyond(), default("524288"), unit("bytes")],
-        /// Longest head of a response; otherwise 502
+        /// Longest head of a response, and of its interim responses (1xx) together; otherwise 502
         max_head_size: usize [kind(ValueKind::Size(1024, 1 << 20)), beyond(), default("65536"), unit("bytes")],
         /// 1: HTTP/1.1; 2: HTTP/2, which gRPC needs: many requests on one connection, with streamed bodies
         http_version: HttpVersion [kind(ValueKind::Integer(1, 2)), default("1")],

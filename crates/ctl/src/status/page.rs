@@ -42,6 +42,7 @@ pub(super) fn lines(
         format!("{count} {state}")
     });
     add("connections", &connections);
+    add("streams", &streams(status));
     let mut requests = vec![format!("{} in total", number(status, TOTAL))];
     if let Some((before, time)) = before {
         let more = number(status, TOTAL).saturating_sub(number(before, TOTAL));
@@ -82,6 +83,21 @@ pub(super) fn lines(
     lines
 }
 
+/// The connections of each listener that are not read as HTTP; empty without such listeners.
+fn streams(status: &Value) -> Vec<String> {
+    let streams = status.get("streams").and_then(Value::as_object);
+    let one = |(address, stream): (&String, &Value)| {
+        let outcomes = stream.get("connections").and_then(Value::as_object);
+        let outcomes = outcomes.into_iter().flatten();
+        let counts = outcomes.filter_map(|(word, count)| Some((word.as_str(), count.as_u64()?)));
+        let counts = counts.filter(|(_, count)| *count > 0);
+        let counts = counts.map(|(word, count)| format!(", {count} {word}"));
+        let active = number(stream, "/active");
+        format!("{address} {active} active{}", counts.collect::<String>())
+    };
+    streams.into_iter().flatten().map(one).collect()
+}
+
 const TOTAL: &str = "/requests/total";
 
 fn number(value: &Value, pointer: &str) -> u64 {
@@ -89,15 +105,23 @@ fn number(value: &Value, pointer: &str) -> u64 {
     number.unwrap_or_default()
 }
 
-/// `maintenance  requests get 503`; nothing without maintenance.
-fn maintenance(status: &Value) -> Option<String> {
-    let maintenance = status.get("maintenance")?;
-    let mut text = format!("{} requests get 503", style::bad("maintenance"));
-    match number(maintenance, "/retry_after") {
-        0 => {}
-        seconds => text.push_str(&format!(", try again after {}", time(seconds))),
-    }
-    Some(text)
+/// `maintenance  requests get 503`, and `maintenance  requests of /listeners/*:8080 get 503`; nothing without maintenance.
+fn maintenance(status: &Value) -> Vec<String> {
+    let line = |of: &str, maintenance: &Value| {
+        let mut text = format!("{} requests{of} get 503", style::bad("maintenance"));
+        match number(maintenance, "/retry_after") {
+            0 => {}
+            seconds => text.push_str(&format!(", try again after {}", time(seconds))),
+        }
+        text
+    };
+    let whole = status.get("maintenance").map(|one| line("", one));
+    let parts = status
+        .get("maintenance_of_parts")
+        .and_then(Value::as_object);
+    let parts = parts.into_iter().flatten();
+    let parts = parts.map(|(place, one)| line(&format!(" of {place}"), one));
+    whole.into_iter().chain(parts).collect()
 }
 
 /// `source       generation 7, applied, from http://10.0.0.1:2379 as node web-1`; nothing without a source.
@@ -752,6 +776,16 @@ mod tests {
     }
 
     #[test]
+    fn the_connections_of_streams_are_counted_by_outcome() {
+        let status = json!({"streams": {"*:5432": {"active": 2, "connections": {
+            "passed": 20, "terminated": 0, "closed": 1}, "received": 5, "sent": 7}}});
+        let text = page(&status).join("\n");
+        let line = "streams      *:5432 2 active, 20 passed, 1 closed";
+        assert!(text.contains(line), "{text}");
+        assert!(!page(&json!({})).join("\n").contains("streams"));
+    }
+
+    #[test]
     fn every_certificate_has_its_line_and_a_failure_its_reason() {
         let status = json!({"certificates": {
             "acme:le:a.example.com": {"names": ["a.example.com"], "until": null, "state": "missing", "next_order": "2026-12-01T00:00:00Z",
@@ -777,6 +811,7 @@ mod tests {
             json!(null),
             json!({"applications": []}),
             json!({"server": 1, "modules": 1, "applications": {"a": null}, "problems": [1]}),
+            json!({"streams": {"a": null, "b": {"connections": [1]}}}),
             json!({"upstreams": {"a": null, "b": {"servers": {"c": 1}}}}),
             json!({"server": {"version": "1", "pid": "a"}, "applications": {"a": {"pids": [null], "memory": "", "failures": {"last": {"hint": 1}}}}, "problems": {}}),
         ] {

@@ -1,7 +1,7 @@
 //! Decides whether and how responses are compressed, and compresses them.
 //!
 //! A response is described by [`Described`]; [`CompressionPolicy::choose`] returns what to do ([`Choice`]). Files in memory are compressed once
-//! and kept ([`cache`](crate::cache)), everything else while it is sent.
+//! and kept ([`cache`](crate::cache)), everything else while it is sent. [`GunzippedBody`] decompresses.
 //!
 //! Must never: compress a response that is compressed already (unless `types` names its exact type), that is partial, or that must not be
 //! transformed; or let a cache send a compressed response to a client that did not ask for it: every response that depends on
@@ -9,11 +9,13 @@
 
 mod body;
 mod encoder;
+mod gunzip;
 mod negotiate;
 
 pub use body::CompressedBody;
 use encoder::Encoder;
 pub use encoder::{compress, encoder_bytes};
+pub use gunzip::{GUNZIP_BYTES, GunzipError, GunzippedBody};
 use tutti_config::model::{self, Compressor, Encoding, OutOfSteps};
 use tutti_http::{FieldLines, Version, list_members};
 
@@ -157,6 +159,20 @@ pub fn preferred<'a>(
         min_length: 0,
     });
     negotiate::best(accepted, offered).map(|best| best.encoding)
+}
+
+/// True if the only encoding of a response is gzip, so that it can be decompressed; `response` describes it without that encoding.
+pub fn is_only_gzip<'a>(
+    response: &Described<'_>,
+    mut encodings: impl Iterator<Item = &'a [u8]>,
+) -> bool {
+    let (Some(encoding), None) = (encodings.next(), encodings.next()) else {
+        return false;
+    };
+    // RFC 9110 §8.4.1.3: `x-gzip` is `gzip`.
+    let is_gzip =
+        encoding.eq_ignore_ascii_case(b"gzip") || encoding.eq_ignore_ascii_case(b"x-gzip");
+    is_gzip && !response.is_fixed && has_content(response.status)
 }
 
 /// Compresses one of the server's own texts with gzip, for a client with these `Accept-Encoding` fields; `None`: send it uncompressed.

@@ -19,6 +19,14 @@ use crate::sources::Sources;
 
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
+/// The cure for requirements without an equivalent.
+const OTHER_CHECKS: &str =
+    "use `authenticate` for passwords (`docs/http/access.md`), `match.source` for addresses";
+
+/// The cure for a requirement about a group.
+const MEMBERS: &str =
+    "write `Require user NAME …` with the members of the group, then import again";
+
 /// The things that rules of access look at besides the sections.
 pub(super) struct Access<'a> {
     pub(super) findings: &'a mut Findings,
@@ -179,7 +187,12 @@ fn one(directive: &Directive, login: Option<&Login>, access: &mut Access<'_>) ->
                 let next = one(inner, login, access);
                 who = match who.and(next) {
                     Some(who) => who,
-                    None => refuse(inner, "two lists of addresses that must both match", access),
+                    None => refuse(
+                        inner,
+                        "two lists of addresses that must both match",
+                        OTHER_CHECKS,
+                        access,
+                    ),
                 };
             }
             who
@@ -189,7 +202,7 @@ fn one(directive: &Directive, login: Option<&Login>, access: &mut Access<'_>) ->
             for inner in inner {
                 who = match negated(one(inner, login, access)).and_then(|next| who.and(next)) {
                     Some(who) => who,
-                    None => refuse(inner, "a negated requirement", access),
+                    None => refuse(inner, "a negated requirement", OTHER_CHECKS, access),
                 };
             }
             who
@@ -222,6 +235,7 @@ fn require(directive: &Directive, login: Option<&Login>, access: &mut Access<'_>
     };
     let tested = |test: String| Some(Who::Some(vec![Clause::of_test(test)]));
     let mut why = "Tutti has no equivalent".to_owned();
+    let mut hint = OTHER_CHECKS;
     let who = match (kind, rest) {
         ("all", [word]) if word == "granted" => Some(Who::Any),
         ("all", [word]) if word == "denied" => Some(Who::NoClient),
@@ -236,11 +250,14 @@ fn require(directive: &Directive, login: Option<&Login>, access: &mut Access<'_>
                 .map(asked)
         }
         ("group", [_, ..]) => {
-            let found = named.map(|name| login?.groups.get(name.as_str()).cloned());
-            let found: Option<Vec<Vec<String>>> = found.collect();
-            found
-                .and_then(|found| of_users(login?, &found.concat(), directive, access))
-                .map(asked)
+            hint = MEMBERS;
+            match members(login, named) {
+                Ok((login, users)) => of_users(login, &users, directive, access).map(asked),
+                Err(error) => {
+                    why = error;
+                    None
+                }
+            }
         }
         ("method", [_, ..]) => tested(is_method(named)),
         ("env", [_, ..]) => match is_set(named, access.meaning) {
@@ -272,8 +289,28 @@ fn require(directive: &Directive, login: Option<&Login>, access: &mut Access<'_>
     let who = if negates { who.and_then(negated) } else { who };
     match who {
         Some(who) => who,
-        None => refuse(directive, &why, access),
+        None => refuse(directive, &why, hint, access),
     }
+}
+
+/// The passwords of a section, and the members of groups; the error says what is missing for them.
+fn members<'l, 'n>(
+    login: Option<&'l Login>,
+    groups: impl Iterator<Item = &'n String>,
+) -> Result<(&'l Login, Vec<String>), String> {
+    let login = login.ok_or(
+        "the section needs `AuthType Basic` and an `AuthUserFile` for it, as full path".to_owned(),
+    )?;
+    if login.groups.is_empty() {
+        return Err("`AuthGroupFile` is missing, or cannot be read".to_owned());
+    }
+    let mut users = Vec::new();
+    for group in groups {
+        let members = login.groups.get(group.as_str());
+        let members = members.ok_or_else(|| format!("`AuthGroupFile` has no group `{group}`"))?;
+        users.extend(members.iter().cloned());
+    }
+    Ok((login, users))
 }
 
 /// `basic` for some users of a file; `None` if it cannot be read.
@@ -338,13 +375,11 @@ fn is_set<'n>(
 }
 
 /// Reports that a directive admits no client.
-fn refuse(directive: &Directive, why: &str, access: &mut Access<'_>) -> Who {
+fn refuse(directive: &Directive, why: &str, hint: &str, access: &mut Access<'_>) -> Who {
     let problem = format!(
         "`{}`: {why}: requests that it applies to get 403",
         directive.arguments.join(" ")
     );
-    let hint =
-        "use `authenticate` for passwords (`docs/http/access.md`), `match.source` for addresses";
     access
         .findings
         .lost(&directive.place, &directive.name, &problem, hint);

@@ -2,6 +2,7 @@
 
 use tutti_config::pattern::Case;
 
+use super::expression::{COMPARISONS, as_number};
 use super::grammar::Directive;
 use super::meaning::{Captures, Meaning};
 use crate::template::{Piece, Text, captures, case, regex};
@@ -85,10 +86,7 @@ pub(super) fn compile(
         let text = meaning
             .text(subject, captured)
             .map_err(|unknown| format!("there is no equivalent of `{unknown}`"))?;
-        let test = format!(
-            "(parseInt({}) || 0) {comparison} {number}",
-            text.expression()
-        );
+        let test = format!("{} {comparison} {number}", as_number(&text.expression()));
         let test = if negated { format!("!({test})") } else { test };
         return done(Condition::Test(test), None);
     }
@@ -191,15 +189,7 @@ fn file_test(
 
 /// `-gt5` and its kin: the operator of JavaScript, and the number.
 fn number(pattern: &str) -> Option<(&'static str, i64)> {
-    let operators = [
-        ("-eq", "==="),
-        ("-ne", "!=="),
-        ("-lt", "<"),
-        ("-le", "<="),
-        ("-gt", ">"),
-        ("-ge", ">="),
-    ];
-    operators.iter().find_map(|(name, operator)| {
+    COMPARISONS.iter().find_map(|(name, operator)| {
         let number = pattern.strip_prefix(name)?.trim().parse().ok()?;
         Some((*operator, number))
     })

@@ -299,7 +299,13 @@ impl Compiler<'_> {
         for name in index.iter().rev() {
             if name.starts_with('/') {
                 let destination = self.settled(spot, name);
-                action = json!({"rewrite": Text::literal(name.replace('%', "%25").replace('?', "%3F")).template(), "pass": destination});
+                let path = Text::literal(name.replace('%', "%25").replace('?', "%3F"));
+                // There is none without the folder.
+                let mut share = self.share(spot);
+                let leads = json!({"rewrite": path.template(), "pass": destination});
+                share.insert("folder".to_owned(), leads);
+                share.insert("fallback".to_owned(), json!({"return": 404}));
+                action = share.into();
                 continue;
             }
             let mut share = self.share_of(spot, name);
@@ -309,10 +315,10 @@ impl Compiler<'_> {
                 let mut path = Text(vec![Piece::Variable("uri".to_owned())]);
                 path.push(&name.replace('%', "%25"));
                 // On the settled way, the index goes back to its beginning, with a path that ends with no slash.
-                let entry = if spot.entry.is_empty() {
-                    self.settled(spot, &spot.base.at.clone())
-                } else {
-                    spot.entry.clone()
+                let entry = match (&spot.site.index_rules, spot.entry.as_str()) {
+                    (Some(rules), _) => rules.clone(),
+                    (None, "") => self.settled(spot, &spot.base.at.clone()),
+                    (None, entry) => entry.to_owned(),
                 };
                 share.insert(
                     "found".to_owned(),
@@ -475,30 +481,14 @@ impl Compiler<'_> {
                 if !(php(value) || is_program) {
                     return None;
                 }
-                let endings: Vec<String> = directive
-                    .arguments
-                    .iter()
-                    .skip(1)
-                    .map(|ending| crate::template::escaped(ending.trim_start_matches('.')))
-                    .collect();
-                // `x.php.txt` has the ending, too.
-                let names = format!(r"(?i).+\.(?:{})(?:\.|$)", endings.join("|"));
+                let names = names_with_endings(directive);
                 Some((self.named_handler(value, directive), Some(names)))
             }
             "addoutputfilter" | "addoutputfilterbytype"
                 if value.to_ascii_uppercase().contains("INCLUDES") =>
             {
-                let endings: Vec<String> = directive
-                    .arguments
-                    .iter()
-                    .skip(1)
-                    .map(|ending| crate::template::escaped(ending.trim_start_matches('.')))
-                    .collect();
                 self.closed(directive, "server-side includes");
-                Some((
-                    Handler::Closed,
-                    Some(format!(r"(?i).+\.(?:{})(?:\.|$)", endings.join("|"))),
-                ))
+                Some((Handler::Closed, Some(names_with_endings(directive))))
             }
             "addtype" | "forcetype" | "removehandler" | "removetype" => taken_away(directive),
             "php_flag" | "php_admin_flag"
@@ -568,6 +558,15 @@ impl Compiler<'_> {
             hint,
         );
     }
+}
+
+/// An expression for names of files with one of the endings that a directive lists behind its first argument. `x.php.txt` has the ending
+/// `php`, too.
+fn names_with_endings(directive: &Directive) -> String {
+    let endings = directive.arguments.iter().skip(1);
+    let endings = endings.map(|ending| crate::template::escaped(ending.trim_start_matches('.')));
+    let endings: Vec<String> = endings.collect();
+    format!(r"(?i).+\.(?:{})(?:\.|$)", endings.join("|"))
 }
 
 /// Returns a handler or a type that scripts had, and no longer have.
@@ -645,6 +644,32 @@ pub(super) fn follows(options: &Directive) -> Option<bool> {
     }
 }
 
+/// True if the `Options` of a place allow to follow links, be it those of the owner only: Apache applies rules of folders only there.
+pub(super) fn may_follow_links(spot: &Spot) -> bool {
+    let mut sections: Vec<&Section> = spot.sections().collect();
+    sections.reverse();
+    let (mut any, mut own) = (true, false);
+    let directives = sections.iter().flat_map(|section| &section.directives);
+    for options in directives.filter(|directive| directive.is("options")) {
+        if !options.argument(0).starts_with(['+', '-']) {
+            (any, own) = (false, false);
+        }
+        for word in &options.arguments {
+            let adds = !word.starts_with('-');
+            match word
+                .trim_start_matches(['+', '-'])
+                .to_ascii_lowercase()
+                .as_str()
+            {
+                "followsymlinks" | "all" => any = adds,
+                "symlinksifownermatch" => own = adds,
+                _ => {}
+            }
+        }
+    }
+    any || own
+}
+
 /// True if an expression for names has none but those that end with `.php`.
 fn is_plain_php(source: &str) -> bool {
     matches!(
@@ -656,7 +681,7 @@ fn is_plain_php(source: &str) -> bool {
 /// True if a section has directives for this name, or rules that may refuse it.
 fn is_named(spot: &Spot, name: &str) -> bool {
     let refuses = |section: &Section| {
-        let rules = rules_of(section).filter(|(is_on, _)| *is_on);
+        let rules = rules_of(section).filter(|(is_on, _)| is_on.unwrap_or(true));
         rules.is_some_and(|(_, list)| list.iter().any(Rule::refuses))
     };
     let sample = format!("{}/{name}", spot.sub.at);
@@ -669,7 +694,7 @@ fn is_named(spot: &Spot, name: &str) -> bool {
     let mut own = spot
         .sections()
         .filter(|section| section.stage != Stage::Server);
-    own.any(refuses) || named.any(is_of_name)
+    spot.site.index_rules.is_some() || own.any(refuses) || named.any(is_of_name)
 }
 
 /// True if a place may hold for a path.

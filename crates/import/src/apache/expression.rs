@@ -11,6 +11,21 @@ use crate::template::{Text, case, quoted, regex};
 /// Parentheses within parentheses.
 const DEEPEST: usize = 32;
 
+/// Comparisons of numbers, each with the operator of JavaScript.
+pub(super) const COMPARISONS: [(&str, &str); 6] = [
+    ("-eq", "==="),
+    ("-ne", "!=="),
+    ("-lt", "<"),
+    ("-le", "<="),
+    ("-gt", ">"),
+    ("-ge", ">="),
+];
+
+/// The number that a text begins with, as Apache reads it; 0 if there is none.
+pub(super) fn as_number(expression: &str) -> String {
+    format!("(parseInt({expression}) || 0)")
+}
+
 /// Translates a condition. The error says why there is no equivalent.
 pub(super) fn condition(source: &str, meaning: &Meaning) -> Result<String, String> {
     let mut reader = Reader {
@@ -147,18 +162,13 @@ impl Reader<'_> {
                 return Ok(format!("{not}{expression}.test({left})"));
             }
         }
-        for (operator, script) in [
-            ("-eq", "==="),
-            ("-ne", "!=="),
-            ("-lt", "<"),
-            ("-le", "<="),
-            ("-gt", ">"),
-            ("-ge", ">="),
-        ] {
+        for (operator, script) in COMPARISONS {
             if self.take_word(operator) || self.take_word(operator.trim_start_matches('-')) {
                 let right = self.word()?;
                 return Ok(format!(
-                    "(parseInt({left}) || 0) {script} (parseInt({right}) || 0)"
+                    "{} {script} {}",
+                    as_number(&left),
+                    as_number(&right)
                 ));
             }
         }

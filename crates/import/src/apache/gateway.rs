@@ -209,13 +209,7 @@ impl Compiler<'_> {
                 folder: folder.to_owned(),
             };
             let sections = of_file(&site.sections, &mapping, name);
-            let spot = Spot {
-                site: Rc::clone(site),
-                base: mapping.clone(),
-                sub: mapping.clone(),
-                name: site.name.clone(),
-                entry: String::new(),
-            };
+            let spot = Spot::outermost(site, &mapping);
             self.fields(
                 &spot,
                 &mut action,

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
+use super::closing::REFUSES;
 use super::grammar::Directive;
 use super::section::{Folder, Section, Stage, below};
 use super::site::Site;
 use super::tree::Reader;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
+use crate::words::Words;
 
 /// Folders within folders that are looked at.
 const DEEPEST_FOLDER: usize = 64;
@@ -32,10 +34,10 @@ pub(super) fn read(
             .sections
             .iter()
             .rev()
+            // Apache reads the files before it merges the sections of expressions.
+            .filter(|section| section.stage == Stage::Folder)
             .filter(|section| match &section.folder {
-                Some(Folder::Path(path)) => {
-                    section.stage == Stage::Folder && below(path, folder).is_some()
-                }
+                Some(Folder::Path(path)) => below(path, folder).is_some(),
                 Some(Folder::Match(source)) => matches(source, folder),
                 _ => false,
             });
@@ -83,18 +85,12 @@ pub(super) fn read(
             &mut folders,
         ) {
             // A file that is not found might deny access.
-            return Err(UnreadableSource {
-                file: allow.place.file.to_string(),
-                line: allow.place.line,
-                problem: format!(
-                    "`{}` has too many folders to search for these files: more than {MOST_FOLDERS}, or {DEEPEST_FOLDER} deep",
-                    mapping.folder
-                ),
-                hint: Some(
-                    "move their contents into `<Directory>`, and set `AllowOverride None`"
-                        .to_owned(),
-                ),
-            });
+            let problem = format!(
+                "`{}` has too many folders to search for these files: more than {MOST_FOLDERS}, or {DEEPEST_FOLDER} deep",
+                mapping.folder
+            );
+            let hint = "move their contents into `<Directory>`, and set `AllowOverride None`";
+            return Err(UnreadableSource::at(&allow.place, &problem, Some(hint)));
         }
         for folder in folders {
             let text = folder.display().to_string();
@@ -140,9 +136,16 @@ fn one(
     }
     let directives = reader.file(path, 0)?;
     // Apache answers 500 where a file has a directive that is not allowed.
-    if lets_in(&directives) && !may_let_in(allow) {
-        let why = "it controls access, which `AllowOverride` does not allow";
-        found.push(closed(text, path, why, findings));
+    let refused = match allow.is("allowoverride") {
+        true => not_allowed(&directives, allow),
+        false => lets_in(&directives).filter(|_| !may_let_in(allow)),
+    };
+    if let Some(directive) = refused {
+        let why = format!(
+            "it has `{}`, which `AllowOverride` does not allow",
+            directive.name
+        );
+        found.push(closed(text, path, &why, findings));
         return Ok(());
     }
     super::closing::report_all(&directives, findings);
@@ -178,14 +181,67 @@ fn may_let_in(allow: &Directive) -> bool {
     allow.arguments.iter().any(may)
 }
 
-/// True if a file lets clients in, whatever the sections around it say. The depth is that of sections, which the reader
+/// The first directive that lets clients in, whatever the sections around the file say. The depth is that of sections, which the reader
 /// bounds.
-fn lets_in(directives: &[Directive]) -> bool {
-    directives.iter().any(|directive| {
-        matches!(
+fn lets_in(directives: &[Directive]) -> Option<&Directive> {
+    directives.iter().find_map(|directive| {
+        let is_access = matches!(
             directive.key.as_str(),
             "require" | "order" | "allow" | "satisfy"
-        ) || lets_in(directive.inner())
+        );
+        match is_access {
+            true => Some(directive),
+            false => lets_in(directive.inner()),
+        }
+    })
+}
+
+/// Classes of directives that `AllowOverride` names, as Apache's manual has them.
+const CLASSES: [(&str, Words); 5] = [
+    (
+        "authconfig",
+        Words(
+            "authbasicauthoritative authbasicfake authbasicprovider authgroupfile authmerging authname authtype authuserfile
+            require requireall requireany requirenone satisfy sslrequiressl",
+        ),
+    ),
+    (
+        "fileinfo",
+        Words(
+            "acceptpathinfo action addcharset adddefaultcharset addencoding addhandler addinputfilter addlanguage
+            addoutputfilter addoutputfilterbytype addtype browsermatch browsermatchnocase errordocument fileetag forcetype
+            header passenv redirect redirectmatch redirectpermanent redirecttemp removecharset removeencoding removehandler
+            removelanguage removetype requestheader rewritebase rewritecond rewriteengine rewriteoptions rewriterule setenv
+            setenvif setenvifnocase sethandler setoutputfilter unsetenv",
+        ),
+    ),
+    (
+        "indexes",
+        Words(
+            "addalt adddescription addicon directoryindex directoryslash expiresactive expiresbytype expiresdefault
+            fallbackresource headername indexignore indexoptions indexorderdefault readmename",
+        ),
+    ),
+    ("limit", Words("allow deny order")),
+    ("options", Words("options php_flag php_value xbithack")),
+];
+
+/// The first directive of a file that its `AllowOverride` does not allow. The depth is that of sections, which the reader bounds.
+fn not_allowed<'d>(directives: &'d [Directive], allow: &Directive) -> Option<&'d Directive> {
+    let has = |wanted: &str| {
+        let mut words = allow.arguments.iter();
+        words.any(|word| {
+            let word = word.to_ascii_lowercase();
+            word == "all" || word.starts_with("nonfatal=") || word.split('=').next() == Some(wanted)
+        })
+    };
+    directives.iter().find_map(|directive| {
+        let mut classes = CLASSES.iter();
+        let class = classes.find(|(_, names)| names.contains(&directive.key));
+        match class.is_some_and(|(class, _)| !has(class)) {
+            true => Some(directive),
+            false => not_allowed(directive.inner(), allow),
+        }
     })
 }
 
@@ -207,9 +263,10 @@ fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Sect
         folder: Some(Folder::Path(folder.to_owned())),
         directives: vec![Directive {
             place,
-            name: "Require".to_owned(),
-            key: "require".to_owned(),
-            arguments: vec!["all".to_owned(), "denied".to_owned()],
+            name: "AllowOverride".to_owned(),
+            // No section that is merged later may let clients in.
+            key: REFUSES.to_owned(),
+            arguments: Vec::new(),
             raw: String::new(),
             block: None,
         }],

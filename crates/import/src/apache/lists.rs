@@ -154,7 +154,8 @@ fn hidden(spot: &Spot) -> Result<Vec<String>, Box<Directive>> {
         if is_of_hidden_names(section) {
             continue;
         }
-        if let Some((true, rules)) = rules_of(section)
+        if let Some((is_on, rules)) = rules_of(section)
+            && is_on.unwrap_or(true)
             && let Some(rule) = rules.iter().find(|rule| {
                 rule.refuses() && !is_of_hidden_name(rule.directive.argument(0), &IN_PATH)
             })

@@ -292,6 +292,7 @@ impl Compiler<'_> {
                 .filter(|directive| directive.is("proxy") || directive.is("proxymatch"))
                 .cloned()
                 .collect(),
+            index_rules: None,
         };
         site.server = site
             .own
@@ -307,6 +308,10 @@ impl Compiler<'_> {
         site.name = self.out.route_name(wanted);
         // The name is taken before those of other sites, and before what leads back to it is made.
         self.out.routes.insert(site.name.clone(), Value::Null);
+        if rule::has_rules_for_index(&site) {
+            let index = format!("{}-index", site.name);
+            site.index_rules = Some(self.out.add_route(&index, Vec::new()));
+        }
         site.mappings = self.mappings(&site, reader);
         site.maps = self.maps(&site, reader.root.first().map(PathBuf::as_path));
         let scripts = self.scripts_elsewhere(&site);
@@ -323,6 +328,7 @@ impl Compiler<'_> {
         for section in &site.sections {
             access::report_satisfy(section, self.findings);
             restrict::report_rules(section, self.findings);
+            restrict::report_index(section, self.findings);
             self.report_aliases(section);
         }
         for section in &mut site.sections {

@@ -56,13 +56,7 @@ impl Compiler<'_> {
                 at: pass.at.clone().unwrap_or_default(),
                 folder: String::new(),
             };
-            let spot = Spot {
-                site: Rc::clone(site),
-                base: mapping.clone(),
-                sub: mapping.clone(),
-                name: site.name.clone(),
-                entry: String::new(),
-            };
+            let spot = Spot::outermost(site, &mapping);
             let action = match self.passed(site, pass) {
                 Some(action) => action,
                 // It has been reported.

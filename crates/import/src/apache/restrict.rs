@@ -6,6 +6,7 @@ use super::grammar::Directive;
 use super::rule::{Rule, rules_of};
 use super::section::{Section, Stage};
 use crate::finding::Findings;
+use crate::words::Words;
 
 /// True where a client has shown no valid certificate.
 const WITHOUT_CERTIFICATE: &str = "vars.tls_client_verify !== 'SUCCESS'";
@@ -52,6 +53,8 @@ fn unread_rules(section: &Section) -> Option<Rule> {
     let is_conditional = section.expression.is_some() || section.is_unknown;
     let is_read = section.stage == Stage::Server || section.is_part() && !is_conditional;
     let (is_on, list) = rules_of(section).filter(|_| !is_read)?;
+    // A section around it may have the switch.
+    let is_on = is_on.unwrap_or(true);
     list.into_iter().find(|rule| is_on && rule.acts())
 }
 
@@ -61,6 +64,20 @@ pub(super) fn report_rules(section: &Section, findings: &mut Findings) {
         let problem = "rules are carried over from one folder or path only: requests that this section applies to get 403";
         let hint = "write the rules into the `<Directory>` of the site, and name its files or paths in their patterns";
         let directive = &rule.directive;
+        findings.lost(&directive.place, &directive.name, problem, hint);
+    }
+}
+
+/// Reports the index of a section that is not one folder or path with all below it: it is not carried over.
+pub(super) fn report_index(section: &Section, findings: &mut Findings) {
+    const INDEX: Words = Words("directoryindex directoryslash fallbackresource");
+    if is_of_host(section) || section.is_part() {
+        return;
+    }
+    let mut directives = section.directives.iter();
+    if let Some(directive) = directives.find(|one| INDEX.contains(&one.key)) {
+        let problem = "it is carried over from one folder or path only: here, the index of the folder around applies";
+        let hint = "write it into a `<Directory>` for each folder, then import again";
         findings.lost(&directive.place, &directive.name, problem, hint);
     }
 }

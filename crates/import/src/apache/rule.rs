@@ -3,8 +3,9 @@
 use super::condition::flags;
 use super::grammar::Directive;
 use super::meaning::Meaning;
+use super::redirect;
 use super::section::Section;
-use super::site::Spot;
+use super::site::{Site, Spot};
 
 /// A rule with its conditions.
 #[derive(Clone, Debug)]
@@ -38,12 +39,19 @@ pub(super) struct State {
     pub(super) meaning: Meaning,
 }
 
-/// The rules of a section, if it switches rewriting on or off.
-pub(super) fn rules_of(section: &Section) -> Option<(bool, Vec<Rule>)> {
-    let engine = section
-        .directives
-        .iter()
-        .rfind(|directive| directive.is("rewriteengine"))?;
+/// The rules of a section, and the switch for them if it has one; `None` if it has no directive of rewriting, so that those of the sections
+/// around it apply.
+pub(super) fn rules_of(section: &Section) -> Option<(Option<bool>, Vec<Rule>)> {
+    let mut directives = section.directives.iter();
+    let is_of_rewriting = |directive: &Directive| {
+        matches!(
+            directive.key.as_str(),
+            "rewriteengine" | "rewriterule" | "rewritecond" | "rewritebase" | "rewriteoptions"
+        )
+    };
+    if !directives.any(is_of_rewriting) {
+        return None;
+    }
     let mut list = Vec::new();
     let mut conditions = Vec::new();
     for directive in &section.directives {
@@ -56,7 +64,44 @@ pub(super) fn rules_of(section: &Section) -> Option<(bool, Vec<Rule>)> {
             _ => {}
         }
     }
-    Some((engine.is_on(), list))
+    Some((is_on(&section.directives), list))
+}
+
+/// The rules of a site outside of sections, if they are switched on. A virtual host does not inherit those of the server around it, but the
+/// switch.
+pub(super) fn server_rules(site: &Site) -> Vec<Rule> {
+    let own = Section {
+        // The server outside of all hosts has nothing of its own.
+        directives: match site.own.is_empty() {
+            true => site.outer.clone(),
+            false => site.own.clone(),
+        },
+        ..Section::default()
+    };
+    let Some((switch, list)) = rules_of(&own) else {
+        return Vec::new();
+    };
+    match switch.or_else(|| is_on(&site.outer)) {
+        Some(true) => list,
+        _ => Vec::new(),
+    }
+}
+
+/// True if directives of a site outside of sections may be about index files, and not about their folders.
+pub(super) fn has_rules_for_index(site: &Site) -> bool {
+    let names_files = |redirect: &Directive| {
+        let mut words = redirect.arguments.iter();
+        redirect.is("redirectmatch")
+            || words.any(|word| word.starts_with('/') && word.contains('.'))
+    };
+    server_rules(site).iter().any(Rule::acts) || site.all(redirect::NAMES).any(names_files)
+}
+
+/// The last switch for rules among directives.
+pub(super) fn is_on(directives: &[Directive]) -> Option<bool> {
+    let mut switches = directives.iter();
+    let engine = switches.rfind(|directive| directive.is("rewriteengine"));
+    engine.map(Directive::is_on)
 }
 
 impl Rules {

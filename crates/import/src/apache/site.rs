@@ -60,6 +60,8 @@ pub(super) struct Site {
     pub(super) maps: BTreeMap<String, String>,
     /// All sections of `<Proxy>`.
     pub(super) proxies: Vec<Directive>,
+    /// The destination of index files, if rules outside of sections may be about them.
+    pub(super) index_rules: Option<String>,
 }
 
 /// A folder of a site, or one below it that has settings of its own.
@@ -91,6 +93,7 @@ impl Site {
             groups: BTreeMap::new(),
             maps: BTreeMap::new(),
             proxies: Vec::new(),
+            index_rules: None,
         }
     }
 
@@ -113,6 +116,17 @@ impl Site {
 }
 
 impl Spot {
+    /// A whole mapping, without a way back to its beginning.
+    pub(super) fn outermost(site: &Rc<Site>, mapping: &Mapping) -> Spot {
+        Spot {
+            site: Rc::clone(site),
+            base: mapping.clone(),
+            sub: mapping.clone(),
+            name: site.name.clone(),
+            entry: String::new(),
+        }
+    }
+
     /// The sections that hold for the whole of it, the last one first.
     pub(super) fn sections(&self) -> impl Iterator<Item = &Section> {
         let holds = |section: &&Section| {

@@ -137,7 +137,7 @@ impl<'s> Reader<'s> {
         while let Some(line) = lines.next() {
             let Some(left) = self.left.checked_sub(1) else {
                 let problem = format!("there are more than {MOST_LINES} lines");
-                return Err(unreadable(&line.place, &problem, None));
+                return Err(UnreadableSource::at(&line.place, &problem, None));
             };
             self.left = left;
             let text = self.expanded(line)?;
@@ -145,12 +145,12 @@ impl<'s> Reader<'s> {
                 let name = name.trim_end().trim_end_matches('>').trim();
                 return match closing {
                     Some((opened, _)) if name.eq_ignore_ascii_case(opened) => Ok(all),
-                    Some((opened, _)) => Err(unreadable(
+                    Some((opened, _)) => Err(UnreadableSource::at(
                         &line.place,
                         &format!("`</{name}>` where `</{opened}>` is expected"),
                         None,
                     )),
-                    None => Err(unreadable(
+                    None => Err(UnreadableSource::at(
                         &line.place,
                         &format!("`</{name}>` without `<{name}>`"),
                         None,
@@ -160,10 +160,10 @@ impl<'s> Reader<'s> {
             if let Some(opening) = text.strip_prefix('<') {
                 if sections >= DEEPEST_SECTION {
                     let problem = format!("sections are more than {DEEPEST_SECTION} deep");
-                    return Err(unreadable(&line.place, &problem, None));
+                    return Err(UnreadableSource::at(&line.place, &problem, None));
                 }
                 let Some(opening) = opening.trim_end().strip_suffix('>') else {
-                    return Err(unreadable(
+                    return Err(UnreadableSource::at(
                         &line.place,
                         "a section's line ends with `>`",
                         None,
@@ -196,7 +196,7 @@ impl<'s> Reader<'s> {
             self.act(directive, depth, &mut all)?;
         }
         match closing {
-            Some((name, place)) => Err(unreadable(
+            Some((name, place)) => Err(UnreadableSource::at(
                 place,
                 &format!("`<{name}>` is not closed"),
                 Some("add `</…>` after it"),
@@ -248,7 +248,7 @@ impl<'s> Reader<'s> {
                 }
             }
             if text.len() > LONGEST_LINE {
-                return Err(unreadable(
+                return Err(UnreadableSource::at(
                     &line.place,
                     "its variables make it too long",
                     None,
@@ -326,7 +326,7 @@ impl<'s> Reader<'s> {
         if found.is_empty() && directive.is("include") && !is_pattern {
             let problem = format!("`Include {asked}`: there is no such file, or it cannot be read");
             let hint = "pass the main file, `/etc/apache2/apache2.conf`, or run the import on the machine that has the files";
-            return Err(unreadable(&directive.place, &problem, Some(hint)));
+            return Err(UnreadableSource::at(&directive.place, &problem, Some(hint)));
         }
         let mut all = Vec::new();
         for path in found {
@@ -342,7 +342,7 @@ impl<'s> Reader<'s> {
         let problem =
             format!("files and macros include each other more than {DEEPEST_INCLUDE} deep");
         let hint = "look for a file that includes itself";
-        Err(unreadable(&directive.place, &problem, Some(hint)))
+        Err(UnreadableSource::at(&directive.place, &problem, Some(hint)))
     }
 
     /// `<Macro name $a $b>`: its lines are kept as they are.
@@ -354,7 +354,11 @@ impl<'s> Reader<'s> {
         let mut kept = Vec::new();
         loop {
             let Some(line) = lines.next() else {
-                return Err(unreadable(&section.place, "`<Macro>` is not closed", None));
+                return Err(UnreadableSource::at(
+                    &section.place,
+                    "`<Macro>` is not closed",
+                    None,
+                ));
             };
             if line.text.to_ascii_lowercase().starts_with("</macro") {
                 break;
@@ -378,7 +382,7 @@ impl<'s> Reader<'s> {
         self.deeper(directive, depth)?;
         let Some(named) = self.macros.get(&directive.word(0)).cloned() else {
             let problem = format!("`Use {}`: there is no such macro", directive.argument(0));
-            return Err(unreadable(
+            return Err(UnreadableSource::at(
                 &directive.place,
                 &problem,
                 Some("also pass the file with its `<Macro>`, before this one"),
@@ -398,7 +402,7 @@ impl<'s> Reader<'s> {
             for (name, value) in &pairs {
                 line.text = line.text.replace(name.as_str(), value);
                 if line.text.len() > LONGEST_LINE {
-                    return Err(unreadable(
+                    return Err(UnreadableSource::at(
                         &line.place,
                         "its parameters make it too long",
                         None,
@@ -407,15 +411,6 @@ impl<'s> Reader<'s> {
             }
         }
         self.stream(&lines, depth + 1)
-    }
-}
-
-fn unreadable(place: &SourceLocation, problem: &str, hint: Option<&str>) -> UnreadableSource {
-    UnreadableSource {
-        file: place.file.to_string(),
-        line: place.line,
-        problem: problem.to_owned(),
-        hint: hint.map(str::to_owned),
     }
 }
 
@@ -445,7 +440,7 @@ fn skip(
             depth += 1;
         }
     }
-    Err(unreadable(
+    Err(UnreadableSource::at(
         place,
         &format!("`<{name}>` is not closed"),
         Some("add `</…>` after it"),

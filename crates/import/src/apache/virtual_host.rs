@@ -6,12 +6,13 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::access::{self, Access};
+use super::content;
 use super::delivery::{differing, directives_of, root_folder};
 use super::environment::Time;
 use super::grammar::Directive;
 use super::headers::{AnswerOf, Variant};
-use super::rule::{Rules, State, rules_of};
-use super::section::{Folder, Location, Mapping, Section, Stage, Where, below};
+use super::rule::{self, Rule, Rules, State, rules_of};
+use super::section::{Folder, Location, Mapping, Section, Stage, Where, below, under};
 use super::site::{Compiler, Site, Spot};
 use crate::output::{literal, one_or_many, slug, step, when};
 use crate::words::Words;
@@ -19,7 +20,8 @@ use crate::words::Words;
 /// Directives that change the content of a place.
 const OF_CONTENT: Words = Words(
     "addhandler addtype directoryindex directoryslash fallbackresource php_admin_flag php_admin_value php_flag
-    php_value forcetype removehandler removetype rewriteengine sethandler",
+    php_value forcetype removehandler removetype rewritebase rewritecond rewriteengine rewriteoptions rewriterule
+    sethandler",
 );
 
 /// A request's way through a site.
@@ -31,6 +33,7 @@ impl Compiler<'_> {
         steps.extend(self.folders(site));
         let steps = self.proxies(site, steps);
         let mut steps = self.server_rules(site, steps);
+        self.rules_for_index(site);
         // Steps behind one for everything are never reached.
         if let Some(last) = steps.iter().position(|step| step.get("match").is_none()) {
             steps.truncate(last + 1);
@@ -77,27 +80,58 @@ impl Compiler<'_> {
 
     /// Rewriting outside of sections.
     fn server_rules(&mut self, site: &Rc<Site>, steps: Vec<Value>) -> Vec<Value> {
-        let own = Section {
-            // The server outside of all hosts has nothing of its own.
-            directives: match site.own.is_empty() {
-                true => site.outer.clone(),
-                false => site.own.clone(),
-            },
-            ..Section::default()
-        };
-        // A virtual host does not inherit the rules of the server around it.
-        let Some((true, list)) = rules_of(&own).filter(|(_, list)| !list.is_empty()) else {
+        let list = rule::server_rules(site);
+        if list.is_empty() {
             return steps;
+        }
+        let content = self
+            .out
+            .add_route(&format!("{}-after-rules", site.name), steps);
+        self.apply_server_rules(site, list, content)
+    }
+
+    /// Makes the route of index files: Apache looks at them as if they had been requested, with all directives outside of sections.
+    fn rules_for_index(&mut self, site: &Rc<Site>) {
+        let Some(route) = &site.index_rules else {
+            return;
         };
+        let name = route.trim_start_matches("routes/").to_owned();
+        let mut all = self.out.routes.values();
+        if !all.any(|steps| steps.to_string().contains(&format!("\"{route}\""))) {
+            self.out.routes.remove(&name);
+            return;
+        }
+        let mut files = Vec::new();
+        for mapping in &site.mappings {
+            let settled = self.settled_route(site, mapping);
+            files.push(step(under(&mapping.at), json!({"pass": settled})));
+        }
+        let mut steps = self.server_redirects(site);
+        let list = rule::server_rules(site);
+        match list.is_empty() {
+            true => steps.extend(files),
+            false => {
+                let wanted = format!("{}-index-files", site.name);
+                let content = self.out.add_route(&wanted, files);
+                steps.extend(self.apply_server_rules(site, list, content));
+            }
+        }
+        self.out.routes.insert(name, steps.into());
+    }
+
+    /// The steps of rules outside of sections. Requests that they do not answer go on to `content`.
+    fn apply_server_rules(
+        &mut self,
+        site: &Rc<Site>,
+        list: Vec<Rule>,
+        content: String,
+    ) -> Vec<Value> {
         // A host that only redirects needs no folder.
         let nowhere = || Mapping {
             at: String::new(),
             folder: "/var/empty".to_owned(),
         };
         let base = site.mappings.last().cloned().unwrap_or_else(nowhere);
-        let content = self
-            .out
-            .add_route(&format!("{}-after-rules", site.name), steps);
         let spot = Spot {
             site: Rc::clone(site),
             sub: base.clone(),
@@ -275,7 +309,15 @@ impl Compiler<'_> {
         let mut sections = spot
             .sections()
             .filter(|section| section.stage != Stage::Server);
-        let found = sections.find_map(|section| Some((section.clone(), rules_of(section)?)));
+        let mut found = sections.find_map(|section| Some((section.clone(), rules_of(section)?)));
+        if let Some((section, (is_on, _))) = &mut found {
+            // A section without a switch has that of the sections around it.
+            let around = || sections.find_map(|section| rule::is_on(&section.directives));
+            *is_on = is_on.or_else(around);
+            if *is_on == Some(true) && !content::may_follow_links(spot) {
+                return vec![self.without_links(section)];
+            }
+        }
         let fallback = if is_settled {
             None
         } else {
@@ -286,7 +328,8 @@ impl Compiler<'_> {
             list.retain(|rule| !is_settled || rule.refuses());
             (section, (is_on, list))
         });
-        let Some((section, (true, list))) = found.filter(|(_, (_, list))| !list.is_empty()) else {
+        let Some((section, (Some(true), list))) = found.filter(|(_, (_, list))| !list.is_empty())
+        else {
             return self.content(spot, fallback, None);
         };
         let base = match (&section.folder, &section.location) {
@@ -332,6 +375,17 @@ impl Compiler<'_> {
             is_folder: true,
         };
         self.rules(&rules, state)
+    }
+
+    /// Refuses all requests of a place whose rules Apache does not apply either: it wants to follow links for them.
+    fn without_links(&mut self, section: &Section) -> Value {
+        let mut directives = section.directives.iter();
+        if let Some(first) = directives.find(|one| one.key.starts_with("rewrite")) {
+            let problem = "requests here get 403, as in Apache: `Options` allows no links, and rules need them";
+            let hint = "add `Options FollowSymLinks` to the section if the rules are needed, then import again";
+            self.findings.note(&first.place, &first.name, problem, hint);
+        }
+        json!({"action": access::refusal()})
     }
 
     /// Returns the destination of a path to which no rule is applied again.

@@ -61,7 +61,10 @@ impl Caddy<'_> {
             ) else {
                 continue;
             };
-            let is_automatic = |host: &str| names.contains(&format!("\"{host}\""));
+            let is_automatic = |host: &str| {
+                let name = host.trim_start_matches('[').trim_end_matches(']');
+                names.contains(&format!("\"{name}\""))
+            };
             for (host, _) in hosts {
                 if host.as_deref().is_some_and(is_automatic) {
                     redirected.push((format!("{interface}:{}", self.ports.0), host.clone()));

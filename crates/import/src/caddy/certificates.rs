@@ -69,14 +69,20 @@ impl Certificates {
             }
         }
         let host = host.to_ascii_lowercase();
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(address) = address.parse::<std::net::IpAddr>() {
+            // As Caddy does: it asks no authority for them.
+            let is_given = is_internal || !self.is_off;
+            let names = [address.to_string()];
+            return is_given.then(|| json!({"acme": INTERNAL, "names": names}));
+        }
         let (_, end) = host.rsplit_once('.').unwrap_or(("", &host));
         let is_name = host.split('.').all(|label| {
             let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
             !label.is_empty() && label.len() < 64 && label.bytes().all(is_of_names)
         });
         let is_public = end.bytes().all(|byte| byte.is_ascii_alphabetic()) && !LOCAL.contains(&end);
-        let is_host = host.parse::<std::net::IpAddr>().is_err();
-        if is_name && is_host && (is_internal || !is_public && !self.is_off) {
+        if is_name && (is_internal || !is_public && !self.is_off) {
             return Some(json!({"acme": INTERNAL, "names": [host]}));
         }
         (is_name && is_public && !self.is_off).then(|| json!({"acme": ACCOUNT, "names": [host]}))

@@ -11,6 +11,7 @@ mod clients;
 mod directives;
 mod guards;
 mod matching;
+mod paths;
 mod site_settings;
 mod tree;
 
@@ -97,7 +98,11 @@ pub(crate) fn import(
 ) -> Result<Value, UnreadableSource> {
     let mut sites = Vec::new();
     for path in files {
-        sites.extend(tree::read(path, sources, findings)?);
+        let mut read = tree::read(path, sources, findings)?;
+        let real = sources.real(path);
+        let folder = real.parent().unwrap_or(&real);
+        paths::make_absolute(&mut read, folder, sources, findings);
+        sites.extend(read);
     }
     let mut caddy = Caddy {
         out: Output::default(),
@@ -335,13 +340,20 @@ impl Caddy<'_> {
             false => None,
         };
         if is_tls && tls.is_none() && automatic.is_none() {
-            let hint = "write `tls CERTIFICATE KEY` into the site, or use the server's own authority (`docs/http/acme.md`)";
-            self.findings.lost(
-                &site.place,
-                address,
-                "Tutti cannot obtain a certificate for it: it does not listen on this address, since connections would not be encrypted",
-                hint,
+            let (problem, hint) = match host.is_empty() {
+                true => (
+                    "a certificate is for names, and the site has none",
+                    "write the name or the address of the site before its port, `site.example:8443`, then import again",
+                ),
+                false => (
+                    "Tutti cannot obtain a certificate for it",
+                    "write `tls CERTIFICATE KEY` into the site, or use the server's own authority (`docs/http/acme.md`)",
+                ),
+            };
+            let problem = format!(
+                "{problem}: it does not listen on this address, since connections would not be encrypted"
             );
+            self.findings.lost(&site.place, address, &problem, hint);
             return;
         }
         let bind = site

@@ -67,12 +67,7 @@ struct Reader<'s> {
 }
 
 fn unreadable(place: &SourceLocation, problem: &str) -> UnreadableSource {
-    UnreadableSource {
-        file: place.file.to_string(),
-        line: place.line,
-        problem: problem.to_owned(),
-        hint: None,
-    }
+    UnreadableSource::at(place, problem, None)
 }
 
 impl Reader<'_> {

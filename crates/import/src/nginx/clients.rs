@@ -55,6 +55,8 @@ impl Compiler<'_> {
             if !is_required {
                 tls.insert("client_verify".to_owned(), "optional".into());
             }
+            // nginx answers such clients with 400.
+            tls.insert("client_failure".to_owned(), "page".into());
         }
         for (one, verify) in here.iter_mut().zip(&asked) {
             let is_same = Some(&verify.authorities) == authorities.as_ref();
@@ -69,12 +71,12 @@ impl Compiler<'_> {
                 How::Required if is_same => {
                     let test = "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`";
                     let steps = vec![
-                        json!({"match": {"if": test}, "action": {"return": 403}}),
+                        json!({"match": {"if": test}, "action": {"return": 400}}),
                         json!({"action": {"pass": one.destination}}),
                     ];
                     one.destination = self.out.add_route("with-certificate", steps);
                     if let Some(place) = &verify.place {
-                        let problem = "a listener requests certificates from all clients or from none: it requests them, and clients without one get 403 here";
+                        let problem = "a listener requests certificates from all clients or from none: it requests them for its other servers, too";
                         let hint = "use a separate listener for this server";
                         self.findings
                             .note(place, "ssl_verify_client", problem, hint);

@@ -59,7 +59,7 @@ const CLOSING: &[(Words, &str)] = &[
     (
         Words(
             "memcached_pass redis_pass redis2_pass passenger_enabled passenger_app_root api echo echo_exec
-            echo_location empty_gif f4f hls internal_redirect postgres_pass rds_json slowfs_cache ssi stub_status
+            echo_location empty_gif f4f hls internal_redirect postgres_pass rds_json slowfs_cache ssi
             upload_pass xslt_stylesheet",
         ),
         "use an application here; for the state of the server, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)",
@@ -110,8 +110,14 @@ fn closed_by(name: &str) -> Option<(Closing, &'static str, &'static str)> {
 
 /// The fate of a directive in a block, for the table of all directives.
 pub(crate) fn fate(name: &str, block: &str) -> Fate {
-    if matches!(block, "stream" | "mail" | "zone_sync") || matches!(name, "stream" | "mail") {
-        return Fate::lost(harmless_directives::cure("stream"));
+    if block == "mail" || name == "mail" {
+        return Fate::lost(harmless_directives::cure("mail"));
+    }
+    if name == "stream" {
+        return Fate::carried();
+    }
+    if matches!(block, "stream" | "zone_sync") {
+        return super::stream_fates::fate(name);
     }
     if block == "upstream" {
         return super::outcomes::of_upstream(name);

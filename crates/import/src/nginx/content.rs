@@ -1,10 +1,9 @@
 //! The answers of a location: files, `try_files`, or a server behind.
 
 use serde_json::{Map, Value, json};
-use tutti_config::pattern::Pattern;
-use tutti_config::table::DECODED;
 
 use super::if_block::is_handler;
+use super::scope::Folder;
 use super::site::{Compiler, Site};
 use super::tree::Statement;
 use crate::finding::SourceLocation;
@@ -154,6 +153,9 @@ impl Compiler<'_> {
     }
 
     fn handler(&mut self, site: &Site, handler: &Statement) -> Value {
+        if handler.name() == "stub_status" {
+            return self.finish(site, when("pass", "metrics/stub_status"));
+        }
         if let Some(steps) = self.by_value(site, handler) {
             return self.as_action(&format!("{}-server", site.name), steps);
         }
@@ -195,37 +197,27 @@ impl Compiler<'_> {
 
     /// A share of what `item` names below the folder.
     fn share(&mut self, site: &Site, item: Text) -> Option<Map<String, Value>> {
+        self.share_of_index(site, item, Text::default())
+    }
+
+    /// A share of an index file in the folder that `item` names.
+    fn share_of_index(
+        &mut self,
+        site: &Site,
+        item: Text,
+        index: Text,
+    ) -> Option<Map<String, Value>> {
         let mut share = Map::new();
         let mut path = match site.scope.folder.clone() {
-            Some(folder) => {
-                // A variable begins with a whole path.
-                let source = match folder.path.starts_with(['/', '$']) {
-                    true => folder.path.clone(),
-                    false => format!("{PREFIX}/{}", folder.path),
-                };
-                let trimmed = source.trim_end_matches('/');
-                let is_whole = folder.is_alias && (site.is_exact || folder.at.is_none());
-                let source = if is_whole { source.as_str() } else { trimmed };
-                let mut path = self.text(site, source, &folder.place, "root")?;
-                if is_whole && !source.ends_with('/') {
-                    share.insert("share".to_owned(), path.template().into());
-                    return Some(share);
-                }
-                if let (true, Some(at)) = (folder.is_alias, &folder.at) {
-                    let at = at.trim_end_matches('/');
-                    if !at.is_empty() {
-                        share.insert("prefix".to_owned(), at.into());
-                    }
-                }
-                if is_whole {
-                    path = Text::literal(trimmed);
-                }
+            Some(folder) => self.below(site, &folder, item, &mut share)?,
+            // nginx's own default, below where it was built for.
+            None => {
+                let mut path = Text::literal(format!("{PREFIX}/html"));
+                path.extend(item);
                 path
             }
-            // nginx's own default, below where it was built for.
-            None => Text::literal(format!("{PREFIX}/html")),
         };
-        path.extend(item);
+        path.extend(index);
         share.insert("share".to_owned(), path.template().into());
         if !site.scope.precompressed.is_empty() {
             share.insert("precompressed".to_owned(), json!(site.scope.precompressed));
@@ -236,6 +228,46 @@ impl Compiler<'_> {
             share.insert("follow_symlinks".to_owned(), false.into());
         }
         Some(share)
+    }
+
+    /// The path of `item` below a folder; an `alias` may add `prefix` to the share.
+    fn below(
+        &mut self,
+        site: &Site,
+        folder: &Folder,
+        item: Text,
+        share: &mut Map<String, Value>,
+    ) -> Option<Text> {
+        // A variable begins with a whole path.
+        let source = match folder.path.starts_with(['/', '$']) {
+            true => folder.path.clone(),
+            false => format!("{PREFIX}/{}", folder.path),
+        };
+        let trimmed = source.trim_end_matches('/');
+        // A location within that of an alias has it from there.
+        let is_own = site.is_exact && folder.at == site.prefix;
+        let is_whole = folder.is_alias && (is_own || folder.at.is_none());
+        let continues = !source.ends_with('/');
+        let source = if is_whole { source.as_str() } else { trimmed };
+        let mut path = self.text(site, source, &folder.place, "root")?;
+        if is_whole {
+            return Some(path);
+        }
+        match folder.at.as_ref().filter(|_| folder.is_alias) {
+            // The rest of the path continues the last name of the folder's.
+            Some(at) if at.ends_with('/') && continues => {
+                let rest = format!("({}).slice({}.length)", item.expression(), quoted(at));
+                path.0.push(Piece::Script(rest));
+                return Some(path);
+            }
+            Some(at) if at != "/" => {
+                let at = at.trim_end_matches('/');
+                share.insert("prefix".to_owned(), at.into());
+            }
+            _ => {}
+        }
+        path.extend(item);
+        Some(path)
     }
 
     /// The steps of files: folders by their index, then the file itself.
@@ -297,32 +329,45 @@ impl Compiler<'_> {
 
     /// The action for a path that ends with a slash.
     fn folder(&mut self, site: &Site, index: &[String], last: Option<Value>) -> Value {
-        let mut action = match last {
+        let nothing = match last {
             Some(last) => last,
             None => self.status(site, 404),
         };
         let uri = Text(vec![Piece::Variable("uri".to_owned())]);
-        if let Some(mut share) = self.share(site, uri) {
+        let mut action = nothing.clone();
+        if let Some(mut share) = self.share(site, uri.clone()) {
             share.insert("index".to_owned(), "".into());
             self.without_index(site, &mut share);
             share.insert("fallback".to_owned(), action);
             action = self.finish(site, share);
         }
-        for name in index.iter().rev() {
+        let is_relative = |name: &String| !name.starts_with('/');
+        let first = index.iter().position(is_relative);
+        for (at, name) in index.iter().enumerate().rev() {
             if name.starts_with('/') {
                 let place = place_of(site);
                 action = self.internal(site, name, &place);
+                // nginx looks for the folder after a name that is not in it.
+                let is_sought = first.is_some_and(|first| first < at);
+                let share = self.share(site, uri.clone()).filter(|_| is_sought);
+                if let Some(mut share) = share {
+                    share.insert("index".to_owned(), "".into());
+                    share.insert("folder".to_owned(), action);
+                    share.insert("fallback".to_owned(), nothing.clone());
+                    action = share.into();
+                }
                 continue;
             }
             let place = place_of(site);
-            let mut item = Text(vec![Piece::Variable("uri".to_owned())]);
-            match self.text(site, name, &place, "index") {
-                Some(name) => item.extend(name),
-                None => continue,
-            }
-            let Some(mut share) = self.share(site, item.clone()) else {
+            let folder = Text(vec![Piece::Variable("uri".to_owned())]);
+            let Some(file) = self.text(site, name, &place, "index") else {
                 continue;
             };
+            let Some(mut share) = self.share_of_index(site, folder.clone(), file.clone()) else {
+                continue;
+            };
+            let mut item = folder;
+            item.extend(file);
             share.insert("index".to_owned(), "".into());
             if self.is_elsewhere(site, name) {
                 share.insert(
@@ -383,13 +428,21 @@ impl Compiler<'_> {
             if index.is_some() && is_folder {
                 self.without_index(site, &mut share);
             }
-            if item == "$uri" && !with_file {
-                // A folder is not what is looked for: it must not be redirected.
+            if (item == "$uri" || is_folder) && !with_file {
+                // One of the two is looked for: a folder must not be redirected, and a file not be served.
+                let looked_for = if is_folder { "folder" } else { "found" };
                 let mut test = share.clone();
-                test.insert("found".to_owned(), self.finish(site, share));
-                if let Some(action) = action.take() {
-                    test.insert("fallback".to_owned(), action);
+                test.insert("index".to_owned(), "".into());
+                test.remove("listing");
+                let next = match action.take() {
+                    Some(next) => next,
+                    None => self.status(site, 404),
+                };
+                if is_folder {
+                    test.insert("found".to_owned(), next.clone());
                 }
+                test.insert(looked_for.to_owned(), self.finish(site, share));
+                test.insert("fallback".to_owned(), next);
                 action = Some(Value::Object(test));
                 continue;
             }
@@ -402,17 +455,6 @@ impl Compiler<'_> {
             Some(action) => action,
             None => self.status(site, 404),
         }
-    }
-
-    /// True if an index file belongs to another location, as a script does.
-    fn is_elsewhere(&self, site: &Site, name: &str) -> bool {
-        let folder = site.prefix.as_deref().unwrap_or("/");
-        let sample = format!("{}/{name}", folder.trim_end_matches('/'));
-        let belongs = |pattern: &String| {
-            let pattern = Pattern::parse(pattern, DECODED).ok();
-            pattern.is_some_and(|pattern| pattern.found_in(sample.as_bytes()).unwrap_or(true))
-        };
-        site.special.iter().any(belongs)
     }
 
     /// Where nginx would redirect internally: `=404`, `@name`, or another path.

@@ -17,7 +17,7 @@ const READ: Words = Words(
     proxy_request_buffering proxy_send_timeout proxy_set_header proxy_ssl_server_name proxy_ssl_name proxy_ssl_verify
     proxy_ssl_trusted_certificate real_ip_header real_ip_recursive return rewrite root satisfy scgi_connect_timeout
     scgi_hide_header scgi_intercept_errors scgi_param scgi_pass scgi_read_timeout scgi_send_timeout send_timeout
-    server server_name server_tokens set set_real_ip_from ssl ssl_certificate ssl_certificate_key
+    server server_name server_tokens set stream set_real_ip_from ssl ssl_certificate ssl_certificate_key
     ssl_client_certificate ssl_crl ssl_ocsp ssl_protocols ssl_reject_handshake ssl_session_cache ssl_session_timeout
     ssl_session_tickets ssl_trusted_certificate ssl_verify_client try_files types default_type upstream uwsgi_param
     uwsgi_pass uwsgi_connect_timeout uwsgi_hide_header uwsgi_intercept_errors uwsgi_read_timeout uwsgi_send_timeout
@@ -27,7 +27,8 @@ const READ: Words = Words(
     fastcgi_next_upstream_timeout uwsgi_next_upstream uwsgi_next_upstream_tries uwsgi_next_upstream_timeout
     scgi_next_upstream scgi_next_upstream_tries scgi_next_upstream_timeout grpc_next_upstream
     grpc_next_upstream_tries grpc_next_upstream_timeout proxy_redirect proxy_cookie_path proxy_cookie_domain
-    proxy_cookie_flags sub_filter sub_filter_once sub_filter_types add_trailer slice limit_rate limit_rate_after charset charset_types",
+    proxy_cookie_flags sub_filter sub_filter_once sub_filter_types add_trailer slice limit_rate limit_rate_after charset charset_types gunzip max_ranges
+    proxy_set_body stub_status",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -49,7 +50,7 @@ const NEEDLESS: &[(Words, &str)] = &[
             open_file_cache_min_uses open_file_cache_errors open_log_file_cache keepalive_requests
             client_body_in_file_only client_body_in_single_buffer client_header_buffer_size connection_pool_size
             request_pool_size autoindex_exact_size autoindex_localtime recursive_error_pages
-            http2_max_concurrent_streams http2_recv_buffer_size http2_chunk_size",
+            http2_max_concurrent_streams http2_recv_buffer_size http2_chunk_size gunzip_buffers",
         ),
         "Tutti does this automatically",
     ),
@@ -99,14 +100,6 @@ const NEEDLESS: &[(Words, &str)] = &[
 
 /// Directives that are lost, and what to do then. Directives in no list of this file are lost, too.
 const LOST: &[(Words, &str)] = &[
-    (
-        Words("max_ranges"),
-        "a request may have up to 16 ranges of a file",
-    ),
-    (
-        Words("gunzip"),
-        "let the upstream server compress only for clients that accept it: send it their `Accept-Encoding`",
-    ),
     (Words("random_index"), "let an application choose"),
     (
         Words("early_hints"),
@@ -147,8 +140,8 @@ const LOST: &[(Words, &str)] = &[
         "use an application for this",
     ),
     (
-        Words("stream mail"),
-        "Tutti supports only HTTP; keep this part in nginx",
+        Words("mail"),
+        "Tutti does not read mail protocols: pass the connections on in a stream (`docs/proxy/streams.md`), or keep this part in nginx",
     ),
 ];
 
@@ -164,7 +157,7 @@ const FAMILIES: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "gzip gunzip brotli zstd charset sub_filter subs_filter image_filter addition_ autoindex fancyindex mp4_
+            "gzip brotli zstd charset sub_filter subs_filter image_filter addition_ autoindex fancyindex mp4_
             hls_ f4f_ ssi_ xslt_ xml_ slice more_set_headers more_clear_headers add_trailer_ add_header_inherit
             override_charset pagespeed dav_ext",
         ),

@@ -5,12 +5,13 @@ use super::harmless_directives;
 use super::tree::Statement;
 
 /// Directives that answer requests.
-pub(super) const HANDLERS: [&str; 5] = [
+pub(super) const HANDLERS: [&str; 6] = [
     "fastcgi_pass",
     "proxy_pass",
     "grpc_pass",
     "uwsgi_pass",
     "scgi_pass",
+    "stub_status",
 ];
 
 /// True for a directive that ends the processing of a request, or leads it elsewhere.

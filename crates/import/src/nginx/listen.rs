@@ -404,7 +404,7 @@ fn host_entries<'h>(hosts: &'h [Host<'_>], address: &str) -> Vec<&'h Listen> {
 }
 
 /// An address as a listener's name.
-fn address(text: &str) -> Option<String> {
+pub(super) fn address(text: &str) -> Option<String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Some(format!("unix:{path}"));
     }
@@ -418,16 +418,5 @@ fn address(text: &str) -> Option<String> {
             None => (text.to_owned(), "80"),
         },
     };
-    port.parse::<u16>().ok()?;
-    match host.as_str() {
-        "*" | "0.0.0.0" => Some(format!("*:{port}")),
-        "localhost" => Some(format!("127.0.0.1:{port}")),
-        host => {
-            let address = format!("{host}:{port}");
-            address
-                .parse::<std::net::SocketAddr>()
-                .is_ok()
-                .then_some(address)
-        }
-    }
+    crate::program::listener(&host, port)
 }

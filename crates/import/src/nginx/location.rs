@@ -132,9 +132,22 @@ fn preferred<'l>(location: &Location<'_>, all: &[&'l Location<'_>]) -> Option<Ve
 /// Conditions about the path, and the action.
 pub(super) struct Way {
     pub(super) patterns: Vec<String>,
+    pub(super) answer: Answer,
+}
+
+/// The answers of a location.
+#[derive(Clone)]
+pub(super) struct Answer {
     pub(super) action: Value,
-    /// Requests from outside do not come here.
-    pub(super) is_internal: bool,
+    /// The one for requests from outside, if they do not come here.
+    pub(super) outside: Option<Value>,
+}
+
+impl Answer {
+    pub(super) fn to_all(action: Value) -> Answer {
+        let outside = None;
+        Answer { action, outside }
+    }
 }
 
 fn is_internal(statement: &Statement) -> bool {
@@ -219,14 +232,11 @@ pub(super) fn found<'l, 's>(locations: &'l [Location<'s>], path: &str) -> Option
 /// Puts locations into nginx's order: exact ones; the longest prefix, if it ends the search; regular expressions as
 /// they are
 /// written, the inner ones first; then the longest prefix.
-pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
+pub(super) fn order(ways: &[(&Location<'_>, Answer)]) -> Vec<Way> {
     let mut ordered = Vec::new();
-    let mut add = |location: &Location<'_>, patterns: Vec<String>, action: &Value| {
-        ordered.push(Way {
-            patterns,
-            action: action.clone(),
-            is_internal: location.is_internal(),
-        });
+    let mut add = |patterns: Vec<String>, answer: &Answer| {
+        let answer = answer.clone();
+        ordered.push(Way { patterns, answer });
     };
     let all: Vec<&Location<'_>> = ways.iter().map(|(location, _)| *location).collect();
     let is_reached = |location: &Location<'_>| preferred(location, &all).is_some();
@@ -239,9 +249,9 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
     // The outer ones first.
     exact.sort_by_key(|(location, _)| location.around.len());
     for (location, action) in exact {
-        add(location, vec![location.how.pattern()], action);
+        add(vec![location.how.pattern()], action);
     }
-    let mut prefixes: Vec<(&str, bool, &Location<'_>, &Value)> = Vec::new();
+    let mut prefixes: Vec<(&str, bool, &Location<'_>, &Answer)> = Vec::new();
     for (location, action) in ways {
         if let Some((path, stops)) = location.prefix().filter(|_| is_reached(location)) {
             prefixes.push((path, stops, location, action));
@@ -256,7 +266,7 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
             .map(|(other, ..)| format!("!{}", beginning(other)))
             .collect()
     };
-    let mut regexes: Vec<(&Location<'_>, &Value)> = Vec::new();
+    let mut regexes: Vec<(&Location<'_>, &Answer)> = Vec::new();
     for (location, action) in ways {
         if location.how.is_expression() {
             regexes.push((location, action));
@@ -275,19 +285,19 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
             let preferred = preferred.into_iter();
             patterns.extend(preferred.map(|path| format!("!{}", beginning(path))));
             patterns.extend(stopped_beside(location, &all));
-            add(location, patterns, action);
+            add(patterns, action);
         }
     }
     for (path, _, location, action) in prefixes.iter().filter(|(_, stops, ..)| *stops) {
         let mut patterns = vec![location.how.pattern()];
         patterns.extend(longer(path, &|_, stops| !stops));
-        add(location, patterns, action);
+        add(patterns, action);
     }
     for (location, action) in regexes
         .iter()
         .filter(|(location, _)| location.around.is_empty())
     {
-        add(location, vec![location.how.pattern()], action);
+        add(vec![location.how.pattern()], action);
     }
     for (path, _, location, action) in prefixes.iter().filter(|(_, stops, ..)| !*stops) {
         let patterns = if *path == "/" {
@@ -295,7 +305,7 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
         } else {
             vec![location.how.pattern()]
         };
-        add(location, patterns, action);
+        add(patterns, action);
     }
     ordered
 }
@@ -324,7 +334,7 @@ fn stopped_beside(location: &Location<'_>, all: &[&Location<'_>]) -> Vec<String>
 }
 
 /// `/path` is redirected to `/path/`, where that is a location that a server behind answers.
-pub(super) fn redirects(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
+pub(super) fn redirects(ways: &[(&Location<'_>, Answer)]) -> Vec<Way> {
     let mut redirects = Vec::new();
     for (location, _) in ways {
         let Some((path, _)) = location.prefix() else {
@@ -360,26 +370,32 @@ pub(super) fn redirects(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
         action.insert("location".to_owned(), target.template().into());
         redirects.push(Way {
             patterns: vec![literal(bare)],
-            action: Value::Object(action),
-            is_internal: false,
+            answer: Answer::to_all(action.into()),
         });
     }
     redirects
 }
 
-/// Steps of ways. `outside`: the answer of an internal one, for requests that come from outside.
-pub(super) fn steps(ways: &[Way], outside: Option<&Value>) -> Vec<Value> {
+/// Steps of ways for all requests.
+pub(super) fn steps(ways: &[Way]) -> Vec<Value> {
+    chosen(ways, |answer| &answer.action)
+}
+
+/// Steps of ways for requests that come from outside.
+pub(super) fn steps_from_outside(ways: &[Way]) -> Vec<Value> {
+    chosen(ways, |answer| {
+        answer.outside.as_ref().unwrap_or(&answer.action)
+    })
+}
+
+fn chosen(ways: &[Way], choose: fn(&Answer) -> &Value) -> Vec<Value> {
     let mut steps = Vec::new();
     for way in ways {
         let conditions = match way.patterns.as_slice() {
             [] => Map::new(),
             patterns => when("uri", one_or_many(patterns.to_vec())),
         };
-        let action = match outside {
-            Some(refusal) if way.is_internal => refusal.clone(),
-            _ => way.action.clone(),
-        };
-        steps.push(step(conditions, action));
+        steps.push(step(conditions, choose(&way.answer).clone()));
     }
     steps
 }

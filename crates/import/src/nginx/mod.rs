@@ -17,6 +17,7 @@ mod gateway;
 mod guards;
 mod harmless_directives;
 mod if_block;
+mod index_file;
 mod kept;
 mod limits;
 mod links;
@@ -37,6 +38,9 @@ mod scope;
 mod server;
 mod settings;
 mod site;
+mod stream;
+mod stream_choice;
+mod stream_fates;
 mod text_type;
 pub(crate) mod tree;
 mod types;
@@ -67,7 +71,7 @@ pub(crate) fn import(
     sources: &dyn Sources,
     findings: &mut Findings,
 ) -> Result<Value, UnreadableSource> {
-    let (mut main, mut http) = (Vec::new(), Vec::new());
+    let (mut main, mut http, mut streams) = (Vec::new(), Vec::new(), Vec::new());
     let mut has_main = false;
     let mut pools: Vec<Pool> = Vec::new();
     for path in files {
@@ -77,12 +81,14 @@ pub(crate) fn import(
         } else {
             // The file of a site has no `http` around it.
             let statements = tree::read(path, sources, findings)?;
-            let has_http = statements.iter().any(|one| one.name() == "http");
+            let has = |name: &str| statements.iter().any(|one| one.name() == name);
+            let (has_http, has_stream) = (has("http"), has("stream"));
             has_main |= has_http;
             for statement in statements {
                 match statement.name() {
                     "http" => http.extend(statement.block.unwrap_or_default()),
-                    _ if has_http => main.push(statement),
+                    "stream" => streams.extend(statement.block.unwrap_or_default()),
+                    _ if has_http || has_stream => main.push(statement),
                     _ => http.push(statement),
                 }
             }
@@ -115,6 +121,7 @@ pub(crate) fn import(
     let http = in_server(http, compiler.findings);
     compiler.report_outside(&http);
     compiler.http(&http, has_main);
+    compiler.stream(&streams);
     if compiler.out.listeners.is_empty()
         && compiler.findings.is_whole()
         && let Some(file) = files.first()
@@ -198,7 +205,7 @@ impl Compiler<'_> {
             meaning: self.maps(http),
             entry: String::new(),
             named: BTreeMap::new(),
-            special: Vec::new(),
+            others: Vec::new(),
             prefix: None,
             expression: None,
             is_exact: false,

@@ -8,6 +8,9 @@ use crate::words::Words;
 /// `client_max_body_size 0` is any size; no disk holds more than this.
 const ANY_SIZE: u64 = 1 << 50;
 
+/// The most ranges that `max_ranges` permits; nginx has no limit.
+const MOST_RANGES: u64 = 1024;
+
 /// The option of `http` for a directive that a place may have for itself.
 pub(super) fn of_place(name: &str, first: &str) -> Option<(&'static str, Value)> {
     Some(match name {
@@ -18,6 +21,11 @@ pub(super) fn of_place(name: &str, first: &str) -> Option<(&'static str, Value)>
         }
         "client_body_timeout" => ("body_read_timeout", whole_seconds(first)?),
         "send_timeout" => ("send_timeout", whole_seconds(first)?),
+        "gunzip" => ("gunzip", (first == "on").into()),
+        "max_ranges" => {
+            let most: u64 = first.parse().ok()?;
+            ("max_ranges", most.min(MOST_RANGES).into())
+        }
         "server_tokens" if matches!(first, "on" | "off" | "build") => {
             ("server_version", (first != "off").into())
         }

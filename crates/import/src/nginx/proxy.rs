@@ -289,7 +289,24 @@ impl Compiler<'_> {
             }
         }
         self.request_fields(site, &mut action);
+        if statement.name() == "proxy_pass" {
+            self.request_body(site, &mut action);
+        }
         Some(action)
+    }
+
+    /// `proxy_set_body`.
+    fn request_body(&mut self, site: &Site, action: &mut Map<String, Value>) {
+        let Some((body, place)) = site.scope.request_body.clone() else {
+            return;
+        };
+        // The client's own.
+        if body == "$request_body" || body == "${request_body}" {
+            return;
+        }
+        if let Some(text) = self.text(site, &body, &place, "proxy_set_body") {
+            action.insert("request_body".to_owned(), text.template().into());
+        }
     }
 
     /// `proxy_set_header`.
@@ -356,7 +373,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn group(&mut self, group: &Statement, protocol: &str) -> Map<String, Value> {
+    pub(super) fn group(&mut self, group: &Statement, protocol: &str) -> Map<String, Value> {
         let mut upstream = Map::new();
         let mut servers = Map::new();
         for statement in group.inner() {
@@ -522,7 +539,7 @@ fn add_server(servers: &mut Map<String, Value>, address: String, mut options: Ma
 }
 
 /// An address with its port; nginx's default is that of the scheme.
-fn with_port(address: &str, port: u16) -> String {
+pub(super) fn with_port(address: &str, port: u16) -> String {
     let last = address.rsplit_once(']').map_or(address, |(_, rest)| rest);
     if address.starts_with("unix:") || last.contains(':') {
         address.to_owned()

@@ -7,6 +7,7 @@ use tutti_config::table::DECODED;
 use super::closing;
 use super::condition::Condition;
 use super::if_block::{Inside, acts, is_handler, sets_query};
+use super::index_file::is_everything;
 use super::scope::Scope;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
@@ -171,11 +172,7 @@ impl Compiler<'_> {
         if !self.is_pattern(&format!("~{pattern}"), place, "rewrite") {
             return vec![step(conditions, refusal)];
         }
-        let is_everything = matches!(
-            pattern,
-            "^" | ".*" | "^.*$" | "^(.*)$" | "^/" | "^.*" | "(.*)" | "^/(.*)$" | "^/(.*)"
-        );
-        if !is_everything {
+        if !is_everything(pattern) {
             conditions.insert("uri".to_owned(), format!("~{pattern}").into());
         }
         let mut inner = site.clone();

@@ -6,7 +6,11 @@ use tutti_config::table::DECODED;
 
 use super::closing;
 use super::if_block::is_handler;
-use super::location::{Location, Match, Way, collect, found, named_paths, order, redirects, steps};
+use super::index_file::looks_at_path;
+use super::location::{
+    Answer, Location, Match, Way, collect, found, named_paths, order, redirects, steps,
+    steps_from_outside,
+};
 use super::places;
 use super::rewrite::Exits;
 use super::site::{Compiler, Site, ends};
@@ -78,20 +82,16 @@ impl Compiler<'_> {
         }
         let before = site.clone();
         let mut first = self.rewrites(&mut site, block, &exits);
-        let ways = self.locations(&mut site, block, &locations);
-        self.out
-            .routes
-            .insert(inside.clone(), steps(&ways, None).into());
+        let ways = self.locations(&mut site, &before, (block, locations.as_slice()));
+        self.out.routes.insert(inside.clone(), steps(&ways).into());
         if inside != name {
-            let place = statement.place.clone();
-            let refusal = self.internal(&site, "=404", &place);
             if let Some(outside) = &outside {
-                let steps = steps(&ways, Some(&refusal));
+                let steps = steps_from_outside(&ways);
                 self.out.routes.insert(outside.clone(), steps.into());
             }
             if !ends(&first) {
                 match outside.is_none() && has_internal {
-                    true => first.extend(steps(&ways, Some(&refusal))),
+                    true => first.extend(steps_from_outside(&ways)),
                     false => first.push(json!({"action": {"pass": unchanged}})),
                 }
             }
@@ -140,12 +140,12 @@ impl Compiler<'_> {
         self.out.routes.insert(again, steps.into());
     }
 
-    /// The ways of a server's locations, in order.
+    /// The ways of a server's locations, in order. `before`: the server before its rewriting directives.
     fn locations(
         &mut self,
         site: &mut Site,
-        block: &[Statement],
-        locations: &[Location<'_>],
+        before: &Site,
+        (block, locations): (&[Statement], &[Location<'_>]),
     ) -> Vec<Way> {
         for location in locations {
             match &location.how {
@@ -156,26 +156,31 @@ impl Compiler<'_> {
                     self.out.routes.insert(route.clone(), Value::Null);
                     site.named.insert(name.clone(), format!("routes/{route}"));
                 }
-                Match::Regex(..) | Match::Exact(_) | Match::Unknown => {
-                    site.special.push(location.how.pattern())
+                Match::Regex(..) | Match::Exact(_) | Match::Prefix(..) | Match::Unknown => {
+                    site.others.push(location.how.clone());
                 }
-                Match::Prefix(..) => {}
             }
         }
-        self.asked(site, block, locations);
-        let mut ways = Vec::new();
+        self.asked(site, before, (block, locations));
         for location in locations {
-            if let Match::Named(name) = &location.how {
+            let route = match &location.how {
+                Match::Named(name) => site.named.get(name),
+                _ => None,
+            };
+            let route = route.and_then(|destination| destination.strip_prefix("routes/"));
+            if let Some(route) = route.map(str::to_owned) {
                 let steps = self.location_steps(site, location);
-                if let Some(route) = site
-                    .named
-                    .get(name)
-                    .and_then(|destination| destination.strip_prefix("routes/"))
-                {
-                    self.out.routes.insert(route.to_owned(), steps.into());
-                }
-                continue;
+                self.out.routes.insert(route, steps.into());
             }
+        }
+        self.ways(site, block, locations)
+    }
+
+    /// The ways of locations that have a path, and one for all other paths.
+    fn ways(&mut self, site: &Site, block: &[Statement], locations: &[Location<'_>]) -> Vec<Way> {
+        let mut ways = Vec::new();
+        let is_named = |location: &&Location<'_>| matches!(location.how, Match::Named(_));
+        for location in locations.iter().filter(|one| !is_named(one)) {
             let steps = self.location_steps(site, location);
             let action = self.as_action(
                 &format!(
@@ -189,7 +194,8 @@ impl Compiler<'_> {
                 ),
                 steps,
             );
-            ways.push((location, action));
+            let outside = self.outside(site, location);
+            ways.push((location, Answer { action, outside }));
         }
         let mut ordered = order(&ways);
         let redirects = redirects(&ways);
@@ -209,11 +215,26 @@ impl Compiler<'_> {
             let action = self.as_action(&format!("{}-files", site.name), steps);
             ordered.push(Way {
                 patterns: Vec::new(),
-                action,
-                is_internal: false,
+                answer: Answer::to_all(action),
             });
         }
         ordered
+    }
+
+    /// The answer of a location for requests from outside, if it is internal: 404, with its own page for that.
+    fn outside(&mut self, around: &Site, location: &Location<'_>) -> Option<Value> {
+        if !location.is_internal() {
+            return None;
+        }
+        let mut site = around.clone();
+        for (path, _, outer) in &location.around {
+            self.enter(&mut site, outer.inner(), Some(path));
+        }
+        self.enter(&mut site, location.statement.inner(), None);
+        let refusal = self.internal(&site, "=404", &location.statement.place);
+        let pages = self.pages(&site, Some(around));
+        let steps = self.wrapped(&site, vec![json!({"action": refusal})], pages);
+        Some(self.as_action(&format!("{}-outside", site.name), steps))
     }
 
     /// Locations whose expression cannot be compiled may be for every path: they take all of them, and answer 403.
@@ -261,7 +282,12 @@ impl Compiler<'_> {
     }
 
     /// The locations that `auth_request` asks, or whose server gets copies.
-    fn asked(&mut self, site: &mut Site, block: &[Statement], locations: &[Location<'_>]) {
+    fn asked(
+        &mut self,
+        site: &mut Site,
+        before: &Site,
+        (block, locations): (&[Statement], &[Location<'_>]),
+    ) {
         let mut wanted = Vec::new();
         named_paths(block, &mut wanted);
         let of_http = site.scope.guards.asked_paths();
@@ -279,12 +305,50 @@ impl Compiler<'_> {
                 let mut asking = site.clone();
                 Self::asked_about(&mut asking);
                 let steps = self.location_steps(&asking, location);
-                let route = self
-                    .out
-                    .add_route(&format!("{}-question", site.name), steps);
+                let name = format!("{}-question", site.name);
+                let mut route = self.out.add_route(&name, steps);
+                if looks_at_path(block) {
+                    asking.meaning.clone_from(&before.meaning);
+                    Self::asked_about(&mut asking);
+                    route = self.asked_with_rules(asking, route, (block, locations));
+                }
                 site.questions.insert(path, route);
             }
         }
+    }
+
+    /// Puts the rewriting directives of the server before the location of an authentication request, as nginx does. Those that do not
+    /// look at the path have let the client's request in.
+    fn asked_with_rules(
+        &mut self,
+        mut asking: Site,
+        content: String,
+        (block, locations): (&[Statement], &[Location<'_>]),
+    ) -> String {
+        let name = format!("{}-question", asking.name);
+        let other = self.out.route_name(&name);
+        self.out.routes.insert(other.clone(), Value::Null);
+        asking.entry = format!("routes/{other}");
+        asking.again.clone_from(&asking.entry);
+        let rewritten = asking.entry.clone();
+        let exits = Exits {
+            content: &content,
+            rewritten: &rewritten,
+            block: None,
+        };
+        let around = asking.clone();
+        let mut steps = self.rewrites(&mut asking, block, &exits);
+        if !ends(&steps) {
+            steps.push(json!({"action": {"pass": content}}));
+        }
+        match self.leads_to(&steps, &other, &name) {
+            true => {
+                let ways = self.ways(&around, block, locations);
+                self.out.routes.insert(other, self::steps(&ways).into());
+            }
+            false => drop(self.out.routes.remove(&other)),
+        }
+        self.out.add_route(&name, steps)
     }
 
     fn location_steps(&mut self, around: &Site, location: &Location<'_>) -> Vec<Value> {
@@ -434,12 +498,16 @@ impl Compiler<'_> {
             return Vec::new();
         }
         let mut ways = Vec::new();
+        let mut site = site.clone();
+        // An index file may be of another location than the one around.
+        site.others.push(Match::Unknown);
         for location in &inner {
-            let steps = self.location_steps(site, location);
+            let steps = self.location_steps(&site, location);
             let action = self.as_action(&format!("{}-inner", site.name), steps);
-            ways.push((location, action));
+            let outside = self.outside(&site, location);
+            ways.push((location, Answer { action, outside }));
         }
-        steps(&order(&ways), Some(&json!({"return": 404})))
+        steps_from_outside(&order(&ways))
     }
 
     fn enter(&mut self, site: &mut Site, block: &[Statement], prefix: Option<&str>) {

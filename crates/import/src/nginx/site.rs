@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::location::Match;
 use super::scope::{RealIp, Scope};
 use super::tree::Statement;
 use super::variables::{Meaning, Unknown};
@@ -59,8 +60,8 @@ pub(super) struct Site {
     pub(super) again: String,
     /// Destinations of `@name`.
     pub(super) named: BTreeMap<String, String>,
-    /// Regular expressions and exact paths of locations, to which an index file may belong.
-    pub(super) special: Vec<String>,
+    /// The locations of the server, to which an index file may belong.
+    pub(super) others: Vec<Match>,
     /// The path that the location begins with.
     pub(super) prefix: Option<String>,
     /// The regular expression of the location.

@@ -110,7 +110,7 @@ impl Reader<'_> {
         for mut statement in statements {
             let Some(left) = self.left.checked_sub(1) else {
                 let problem = format!("there are more than {MOST_STATEMENTS} directives");
-                return Err(unreadable(&statement.place, &problem, None));
+                return Err(UnreadableSource::at(&statement.place, &problem, None));
             };
             self.left = left;
             if statement.name() == "include" && statement.block.is_none() {
@@ -133,7 +133,7 @@ impl Reader<'_> {
         if depth >= DEEPEST_INCLUDE {
             let problem = format!("files include each other more than {DEEPEST_INCLUDE} deep");
             let hint = "look for a file that includes itself";
-            return Err(unreadable(&statement.place, &problem, Some(hint)));
+            return Err(UnreadableSource::at(&statement.place, &problem, Some(hint)));
         }
         let pattern = statement.argument(0);
         let candidates = self.folders.iter().map(|folder| folder.join(pattern));
@@ -153,7 +153,7 @@ impl Reader<'_> {
             let problem =
                 format!("`include {pattern}`: there is no such file, or it cannot be read");
             let hint = "pass the main file, `/etc/nginx/nginx.conf`, or run the import on the machine that has the files";
-            return Err(unreadable(&statement.place, &problem, Some(hint)));
+            return Err(UnreadableSource::at(&statement.place, &problem, Some(hint)));
         }
         if found.is_empty() {
             let problem = format!("no file matches `{pattern}`");
@@ -166,15 +166,6 @@ impl Reader<'_> {
             all.extend(self.file(&path, depth + 1)?);
         }
         Ok(all)
-    }
-}
-
-fn unreadable(place: &SourceLocation, problem: &str, hint: Option<&str>) -> UnreadableSource {
-    UnreadableSource {
-        file: place.file.to_string(),
-        line: place.line,
-        problem: problem.to_owned(),
-        hint: hint.map(str::to_owned),
     }
 }
 
@@ -203,7 +194,7 @@ impl Parser<'_> {
     }
 
     fn fail<T>(&self, problem: &str) -> Result<T, UnreadableSource> {
-        Err(unreadable(&self.place(self.line), problem, None))
+        Err(UnreadableSource::at(&self.place(self.line), problem, None))
     }
 
     fn next(&mut self) -> Option<char> {
@@ -334,7 +325,7 @@ impl Parser<'_> {
             match self.next() {
                 None => {
                     let problem = format!("a {quote} is never closed");
-                    return Err(unreadable(&self.place(begun), &problem, None));
+                    return Err(UnreadableSource::at(&self.place(begun), &problem, None));
                 }
                 Some('\\') => self.escape(&mut word),
                 Some(end) if end == quote => break,

@@ -81,6 +81,12 @@ pub(super) fn plan(
                 .push(format!("the listener `{name}` does not use TCP"));
             continue;
         };
+        if options.get("stream").is_some() {
+            plan.left_out.push(format!(
+                "the listener `{name}` passes connections on without reading them as HTTP"
+            ));
+            continue;
+        }
         if options.get("proxy_protocol").is_some() {
             plan.left_out.push(format!(
                 "the listener `{name}` expects the PROXY protocol, which only the proxy in front may send"

@@ -198,6 +198,7 @@ pub(crate) fn described(decision: &Decision<'_>, request: &Request) -> String {
             None => answer.status.to_string(),
         },
         DecisionKind::Metrics => "metrics".to_owned(),
+        DecisionKind::StubStatus => "metrics/stub_status".to_owned(),
         DecisionKind::Spooler(index) => format!("spooler {index}"),
         DecisionKind::Upstream(index) => format!("upstream {index}"),
         DecisionKind::NotFound => "not found".to_owned(),

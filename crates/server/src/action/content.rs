@@ -27,7 +27,7 @@ pub(crate) fn respond(
         // A body that is changed may fail, which ends the connection: that is decided where the request may wait.
         return ExchangeStep::Send(Box::new(Response {
             writer,
-            body: Body::Stored(returned.body, 0),
+            body: Body::Stored(returned.body),
             lingers: false,
         }));
     }

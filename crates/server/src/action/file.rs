@@ -85,7 +85,7 @@ pub(crate) fn respond(
         {
             None | Some(Requested::Whole) => whole(answer, file, None, output),
             Some(Requested::Unsatisfiable) => {
-                let range = format!("bytes */{}", file.size);
+                let range = range::unsatisfied(file.size);
                 let field = FieldLines::of("Content-Range", range.as_bytes());
                 short(answer, 416, &field, output)
             }
@@ -260,7 +260,14 @@ fn whole(
     let request = answer.request;
     let status = request.status(200);
     let mut head = answer.begin(status);
-    head.fields.append(&file.fields);
+    match request.settings().max_ranges {
+        0 => file
+            .fields
+            .iter()
+            .filter(|(name, _)| *name != b"Accept-Ranges")
+            .for_each(|(name, value)| head.fields.push(name, value)),
+        _ => head.fields.append(&file.fields),
+    }
     answer.vary(&mut head.fields);
     let mut encoding = None;
     let persistence = match (compressor.flatten(), &file.content) {
@@ -310,7 +317,7 @@ fn single(
     }
     fields.append(&file.validators);
     answer.vary(fields);
-    fields.push(b"Content-Range", content_range(part, file.size).as_bytes());
+    fields.push(b"Content-Range", part.content_range(file.size).as_bytes());
     fields.push_number(b"Content-Length", part.len());
     let persistence = answer.end(&mut head);
     let segments = SmallVec::from_iter([Segment::File(part.start..part.end)]);
@@ -347,7 +354,7 @@ fn multiple(
         if let Some(mime) = &file.mime {
             write_field(&mut text, b"Content-Type", mime.as_bytes());
         }
-        let range = content_range(*part, file.size);
+        let range = part.content_range(file.size);
         write_field(&mut text, b"Content-Range", range.as_bytes());
         text.extend_from_slice(b"\r\n");
         total += text.len() as u64 + part.len();
@@ -390,11 +397,6 @@ fn boundary(request: &Request<'_>, file: &CachedFile) -> Vec<u8> {
     use std::hash::{BuildHasher, RandomState};
     let seed = RandomState::new().hash_one((request.view.target(), file.size));
     format!("{seed:016x}{:08x}", file.modified as u32).into_bytes()
-}
-
-fn content_range(part: ByteRange, size: u64) -> String {
-    let last = part.end.saturating_sub(1);
-    format!("bytes {}-{last}/{size}", part.start)
 }
 
 /// The content of a response from a file.

@@ -61,8 +61,14 @@ pub(crate) fn destination(
             .render(template, request, &mut key)
             .map_err(failed)?;
     }
+    let body = decision.request_body.map(|template| {
+        let mut body = Vec::new();
+        let rendered = decision.render(template, request, &mut body);
+        rendered.map(|()| body)
+    });
     Ok(UpstreamDestination {
         upstream: Arc::clone(upstream),
+        body: body.transpose().map_err(failed)?,
         cookie: (upstream.model().group.sticky.as_ref())
             .and_then(|sticky| request.cookie(&sticky.cookie))
             .map(<[u8]>::to_vec),
@@ -152,10 +158,10 @@ pub(crate) async fn run<'r>(
         destination,
         path: changes.request_path(&request.view),
         edits: &changes.edits,
-        body: match &collected {
-            Collected::None | Collected::Job(_) => BufferedBody::None,
-            Collected::Memory(bytes) => BufferedBody::Memory(bytes),
-            Collected::Spool(region) => BufferedBody::Spooled(region),
+        body: match (&destination.body, &collected) {
+            (Some(bytes), _) | (None, Collected::Memory(bytes)) => BufferedBody::Memory(bytes),
+            (None, Collected::None | Collected::Job(_)) => BufferedBody::None,
+            (None, Collected::Spool(region)) => BufferedBody::Spooled(region),
         },
     };
     let mut client = Requester {

@@ -5,16 +5,14 @@
 //! connection is idle again: an idle one does not pay for it.
 
 use std::future::poll_fn;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tutti_config::model::Http2;
 use tutti_conn::clock::{Millis, now_millis};
-use tutti_conn::listener::{Accepted, SharedListener};
+use tutti_conn::listener::Accepted;
 use tutti_conn::output::Output;
 use tutti_conn::socket::{self, ReadResult};
 use tutti_conn::tls::{TlsRecords, TlsSocket};
@@ -25,6 +23,7 @@ use tutti_pool::Level;
 use crate::connection::handshake;
 use crate::connection::http1::{self, Next, Reader, Work};
 use crate::connection::http2;
+use crate::connection::passthrough;
 use crate::connection::proxy_header;
 use crate::connection::{Counted, LAST_MOMENT, TcpConnection};
 use crate::exchange::channel::Channel;
@@ -53,14 +52,7 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
             return;
         }
     };
-    let channel = match channel(io, &accepted.listener, &local) {
-        Ok(channel) => channel,
-        Err(error) => {
-            local.log(Level::Alert, &format!("cannot begin TLS: {error}"));
-            local.connection_ended();
-            return;
-        }
-    };
+    let channel = Channel::Transport(Transport::Plain(io));
     let counted = Counted::new(&local);
     let ends = Ends::new(local, accepted.listener, accepted.peer);
     let mut connection = TcpConnection {
@@ -71,6 +63,14 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     };
     connection.set_idle();
     if !proxy_header::receive(&mut connection).await {
+        return;
+    }
+    if !passthrough::is_http(&connection).await {
+        return;
+    }
+    if let Err(error) = begin_tls(&mut connection.client) {
+        let line = format!("cannot begin TLS: {error}");
+        connection.client.local.log(Level::Alert, &line);
         return;
     }
     if connection.client.channel.is_tls() && !Box::pin(handshake::shake(&connection.client)).await {
@@ -137,22 +137,22 @@ fn agreed_on_http2(client: &ClientSide) -> Option<Http2> {
     snapshot.http2_of(client.listener.id)
 }
 
-/// Makes the channel of a connection, by the listener's current TLS.
-fn channel(
-    io: AsyncFd<OwnedFd>,
-    listener: &SharedListener,
-    local: &Rc<Local>,
-) -> Result<Channel, rustls::Error> {
-    let snapshot = local.snapshot_of(listener);
-    let transport = match snapshot.offer_of(listener.id) {
-        None => Transport::Plain(io),
-        Some(offer) => {
-            let challenges = local.shared.challenges.load();
-            let session = TlsRecords::new(offer, Rc::clone(&local.buffers), Some(&challenges.tls))?;
-            Transport::Tls(Box::new(TlsSocket::new(io, session)))
-        }
+/// Puts TLS on the socket of a connection, if the listener has it now.
+fn begin_tls(client: &mut ClientSide) -> Result<(), rustls::Error> {
+    let snapshot = client.local.snapshot_of(&client.listener);
+    let Some(offer) = snapshot.offer_of(client.listener.id) else {
+        return Ok(());
     };
-    Ok(Channel::Transport(transport))
+    let challenges = client.local.shared.challenges.load();
+    let buffers = Rc::clone(&client.local.buffers);
+    let session = TlsRecords::new(offer, buffers, Some(&challenges.tls))?;
+    client.channel = match std::mem::replace(&mut client.channel, Channel::Discard) {
+        Channel::Transport(Transport::Plain(io)) => {
+            Channel::Transport(Transport::Tls(Box::new(TlsSocket::new(io, session))))
+        }
+        other => other,
+    };
+    Ok(())
 }
 
 /// Waits for requests and answers them, until work takes longer (`Ok`) or the connection ends (`Err`).

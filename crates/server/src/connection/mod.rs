@@ -8,7 +8,9 @@ mod handshake;
 mod http1;
 mod http2;
 pub(crate) mod http3;
+mod passthrough;
 mod proxy_header;
+mod stream_info;
 mod stream_task;
 
 pub(crate) use counted::{Counted, LAST_MOMENT, TcpConnection};

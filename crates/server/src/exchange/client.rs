@@ -15,7 +15,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use tutti_config::model::Compressor;
 use tutti_conn::buffer_space::{BufferSpace, Waiting};
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::{ConnectionEntry, NEVER};
@@ -25,7 +24,6 @@ use tutti_conn::output::{Gone, Output};
 use tutti_conn::response_buffers::{ConnectionBuffers, EncoderCharge, OverflowFile};
 use tutti_conn::send_deadline::SendDeadline;
 use tutti_conn::socket::ReadResult;
-use tutti_files::compression;
 use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 use tutti_http::Version;
 use tutti_http::websocket::close_code;
@@ -411,9 +409,8 @@ impl ClientSide {
         self.waiting.share(&self.local.shared.holdings)
     }
 
-    /// Counts the memory of an encoder; `None` if the limit is reached.
-    pub(crate) fn charge_encoder(&self, compressor: &Compressor) -> Option<EncoderCharge> {
-        let bytes = compression::encoder_bytes(compressor);
+    /// Counts memory for encoding or decoding a response; `None` if the limit is reached.
+    pub(crate) fn charge(&self, bytes: usize) -> Option<EncoderCharge> {
         EncoderCharge::take(&self.local.shared.holdings, bytes)
     }
 

@@ -12,7 +12,10 @@ use tutti_conn::output::{Gone, Output};
 use tutti_conn::pace::Pace;
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Preconditions;
-use tutti_http::{FieldLines, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version};
+use tutti_files::range;
+use tutti_http::{
+    FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version,
+};
 use tutti_pool::Level;
 use tutti_request_log::Answerer;
 use tutti_request_log::Finished;
@@ -260,7 +263,16 @@ impl<'a> Request<'a> {
 
     /// The fields that make the request conditional.
     pub(crate) fn conditions(&self) -> Preconditions<'a> {
-        Preconditions::of(&self.view)
+        Preconditions {
+            range: self.range(),
+            ..Preconditions::of(&self.view)
+        }
+    }
+
+    /// `Range`, unless it has more ranges than a request may have: then it is ignored.
+    pub(crate) fn range(&self) -> Option<&'a [u8]> {
+        let range = self.view.get(Known::Range)?;
+        (range::count(range) <= self.settings().max_ranges).then_some(range)
     }
 
     /// Chooses how a response is compressed.

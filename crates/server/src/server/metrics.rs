@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tutti_conn::clock::now_millis;
+use tutti_conn::counters::StreamCounters;
 use tutti_metrics::{Classes, Page, names};
 use tutti_upstream::{CheckStatus, ServerGroup, ServerStatus};
 
@@ -93,6 +94,9 @@ impl Server {
             for (class, count) in Classes::sum(counters.requests.all()) {
                 page.add(names::LISTENER_REQUESTS, &[name, class], count);
             }
+            if entry.stream.is_some() {
+                measure_streams(name, &counters.streams, page);
+            }
             if !entry.speaks_tls() {
                 continue;
             }
@@ -103,6 +107,19 @@ impl Server {
             }
         }
     }
+}
+
+/// The connections of a listener that are not read as HTTP from their beginning.
+fn measure_streams(listener: &str, counters: &StreamCounters, page: &mut Page) {
+    for (outcome, count) in counters.outcomes() {
+        page.add(names::STREAMS, &[listener, outcome.word()], count);
+    }
+    let open = counters.open.load(Ordering::Relaxed);
+    page.add(names::STREAMS_OPEN, &[listener], open);
+    let received = counters.received.load(Ordering::Relaxed);
+    page.add(names::STREAM_BYTES, &[listener, "received"], received);
+    let sent = counters.sent.load(Ordering::Relaxed);
+    page.add(names::STREAM_BYTES, &[listener, "sent"], sent);
 }
 
 /// The servers of an upstream. Several addresses of one name are one server here, because they depend on the resolver, not on the

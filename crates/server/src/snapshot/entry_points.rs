@@ -8,6 +8,7 @@ use tutti_config::model::{self, Switch};
 use tutti_conn::listener::{Peer, SharedListener};
 use tutti_quic::Spoken;
 use tutti_tls::Offer;
+use tutti_upstream::ServerGroup;
 
 /// The next listener id; never reused.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
@@ -33,6 +34,44 @@ pub(crate) struct ListenerEntry {
     pub(crate) http3: Option<Spoken>,
     /// From which proxies a connection begins with a PROXY protocol header.
     pub(crate) proxy_protocol: Option<model::AddressSet>,
+    /// The steps for its connections; `None`: all are read as HTTP.
+    pub(crate) stream: Option<Arc<CompiledStream>>,
+}
+
+/// The steps of a stream, with their servers.
+pub(crate) struct CompiledStream {
+    /// In the order of the configuration.
+    pub(crate) steps: Vec<CompiledStreamStep>,
+    /// Connections that do not begin with TLS may match one of them.
+    pub(crate) distinguishes_tls: bool,
+}
+
+/// A step of a stream.
+pub(crate) struct CompiledStreamStep {
+    /// Its conditions.
+    pub(crate) model: model::StreamStep,
+    /// The servers, if it passes connections on.
+    pub(crate) upstream: Option<Arc<ServerGroup>>,
+}
+
+impl CompiledStream {
+    /// With the servers of this configuration. Named upstreams come first among these.
+    pub(crate) fn new(stream: &model::Stream, upstreams: &[Arc<ServerGroup>]) -> Self {
+        let step = |model: &model::StreamStep| CompiledStreamStep {
+            model: model.clone(),
+            upstream: match &model.action {
+                model::StreamAction::Pass(name) => {
+                    let mut upstreams = upstreams.iter();
+                    upstreams.find(|one| one.name() == name).cloned()
+                }
+                model::StreamAction::Terminate | model::StreamAction::Close => None,
+            },
+        };
+        Self {
+            steps: stream.steps.iter().map(step).collect(),
+            distinguishes_tls: stream.distinguishes_tls(),
+        }
+    }
 }
 
 impl ListenerEntry {
@@ -67,6 +106,7 @@ pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> L
         offer: None,
         http3: None,
         proxy_protocol: None,
+        stream: None,
     }
 }
 

@@ -42,6 +42,10 @@ pub(crate) struct RequestSettings {
     pub(crate) shows_version: bool,
     /// `None`: responses are sent as they are.
     pub(crate) compression: Option<CompressionPolicy>,
+    /// `gunzip`.
+    pub(crate) gunzip: bool,
+    /// `max_ranges`.
+    pub(crate) max_ranges: usize,
     /// Which clients' request ids are trusted, and where ids are sent.
     pub(crate) request_id: Option<Box<model::RequestId>>,
     /// Which clients get 103.
@@ -152,6 +156,8 @@ impl RequestSettings {
             },
             shows_version: request.server_version,
             early_hints: request.early_hints,
+            gunzip: request.gunzip,
+            max_ranges: request.max_ranges,
             accepts_chunked: connection.chunked_transform,
             response_buffering: request.response_buffering,
             compression: http

@@ -31,15 +31,27 @@ pub(crate) fn over_http2(
     target: &str,
     body: &[u8],
 ) -> Http2Reply {
+    over_http2_with(address, (method, target), &[], body)
+}
+
+/// The same for a request with these fields.
+pub(crate) fn over_http2_with(
+    address: SocketAddr,
+    (method, target): (&str, &str),
+    fields: &[(&str, &str)],
+    body: &[u8],
+) -> Http2Reply {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let request = Request::builder()
+    let mut request = Request::builder()
         .method(method)
-        .uri(format!("http://test{target}"))
-        .body(())
-        .unwrap();
+        .uri(format!("http://test{target}"));
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(()).unwrap();
     let body = Bytes::copy_from_slice(body);
     runtime.block_on(async {
         let talk = async {

@@ -129,7 +129,7 @@ impl Turns {
     /// An exchange has ended: when that makes room, or was the last one of a worker that is leaving, the loop must look.
     pub(super) fn ended(&self, py: Python<'_>) -> PyResult<()> {
         let is_due = match self.worker.try_borrow() {
-            Ok(worker) => self.is_leaving.get() || worker.open() + 1 >= self.bound,
+            Ok(worker) => worker.must_stop() || worker.open() + 1 >= self.bound,
             // It is being looked at.
             Err(_) => false,
         };
@@ -164,7 +164,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Ends what would last for ever, such as WebSockets, of a worker that is leaving.
+    /// Ends what would last for ever, such as WebSockets, of a worker that leaves of its own accord: no other takes its place before it has
+    /// ended. One that is replaced keeps its connections, and the router ends them when its time is over.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         if self.is_leaving.replace(true) {
             return Ok(());
@@ -178,12 +179,16 @@ impl Turns {
 
     /// Nothing is left to do: to sleep, or to the end.
     pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
-        if self.worker.borrow().must_stop() {
+        if self.worker.borrow().leaves_by_itself() {
             self.leave(py)?;
-            if self.worker.borrow().open() == 0 {
-                self.event_loop.bind(py).call_method0("stop")?;
-                return Ok(());
-            }
+        }
+        let is_done = {
+            let worker = self.worker.borrow();
+            worker.must_stop() && worker.open() == 0
+        };
+        if is_done {
+            self.event_loop.bind(py).call_method0("stop")?;
+            return Ok(());
         }
         if self.worker.borrow_mut().prepare_sleep() {
             self.is_asleep.set(true);

@@ -260,7 +260,7 @@ impl WebSocket {
         self.waiters.over(py)
     }
 
-    /// The worker is leaving.
+    /// The worker leaves of its own accord.
     fn go_away(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.state == State::Open && !self.is_gone() {
             self.end(py, RESTART, "")?;

@@ -1,5 +1,6 @@
 //! Large responses in slices.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -217,6 +218,134 @@ fn a_response_that_changes_meanwhile_is_cut_off_and_fetched_anew() {
         )
     });
     assert_eq!(get(&server, "/").text(), body(3000, 2));
+}
+
+/// A slice that may not be stored after others have been sent cost the client the rest of the response.
+#[test]
+fn the_rest_is_passed_on_from_the_first_slice_that_may_not_be_stored() {
+    let fields = |head: &str| match field(head, "range").unwrap_or_default().as_str() {
+        "bytes=0-1023" | "bytes=1024-2047" => FIELDS.to_owned(),
+        _ => FIELDS.replace("max-age=600", "private"),
+    };
+    let whole = body(9000, 1);
+    let origin = Origin::start({
+        let whole = whole.clone();
+        move |head| part(head, &whole, &fields(head))
+    });
+    let server = caching(&origin, &slicing());
+    for _ in 0..2 {
+        let reply = get(&server, "/");
+        assert_eq!((reply.status, reply.text()), (200, whole.clone()));
+        assert_eq!(reply.field("content-length"), Some("9000"));
+    }
+    let part = send(&server, "GET", "/", "Range: bytes=1000-8000\r\n");
+    assert_eq!(
+        (part.status, part.text().as_str()),
+        (206, &whole[1000..=8000])
+    );
+    let all = ranges(&origin);
+    assert_eq!(
+        all[..4],
+        [
+            "bytes=0-1023",
+            "bytes=1024-2047",
+            "bytes=2048-3071",
+            "bytes=2048-8999"
+        ]
+    );
+    assert_eq!(all.last().unwrap(), "bytes=2048-8000");
+    assert_eq!(server.status("/cache/pages/entries"), json!(2));
+    let url = format!("http://{}/", server.address());
+    let curl = Command::new("curl")
+        .args([
+            "--silent",
+            "--fail",
+            "--http2-prior-knowledge",
+            "--header",
+            "Host: a.example",
+            &url,
+        ])
+        .output()
+        .unwrap();
+    assert!(curl.status.success() && curl.stdout == whole.as_bytes());
+}
+
+/// A server that ignores `Range` sends the whole file, of which the client has the beginning.
+#[test]
+fn the_rest_is_taken_from_a_whole_response() {
+    let whole = body(300_000, 1);
+    let has_ranges = Arc::new(AtomicUsize::new(1));
+    let origin = Origin::start({
+        let (whole, has_ranges) = (whole.clone(), Arc::clone(&has_ranges));
+        move |head| match has_ranges.load(Ordering::Relaxed) {
+            0 => answer(200, FIELDS, &whole),
+            _ => part(head, &whole, FIELDS),
+        }
+    });
+    let server = caching(&origin, &slicing());
+    let start = send(&server, "GET", "/", "Range: bytes=0-9\r\n");
+    assert_eq!(start.text(), whole[..10]);
+    has_ranges.store(0, Ordering::Relaxed);
+    assert_eq!(get(&server, "/").text(), whole);
+    let part = send(&server, "GET", "/", "Range: bytes=1000-2000\r\n");
+    assert_eq!(part.text(), whole[1000..=2000]);
+}
+
+/// Bytes of another version, of another position, or of a failing server never follow the beginning.
+#[test]
+fn the_rest_of_another_version_or_none_at_all_cuts_the_response_off() {
+    let private = "Cache-Control: private\r\nETag: \"a\"\r\n";
+    type Answers = fn(&str) -> String;
+    let answers: [(&str, Answers); 6] = [
+        ("an error", |_| answer(500, "", "failed")),
+        ("another version", |head| {
+            part(
+                head,
+                &body(3000, 2),
+                "Cache-Control: private\r\nETag: \"b\"\r\n",
+            )
+        }),
+        ("a whole one of another length", |_| {
+            answer(200, "ETag: \"a\"\r\n", &body(2999, 1))
+        }),
+        ("another part", |_| {
+            answer(
+                206,
+                "ETag: \"a\"\r\nContent-Range: bytes 0-1975/3000\r\n",
+                &body(1976, 1),
+            )
+        }),
+        ("a short part", |_| {
+            answer(
+                206,
+                "ETag: \"a\"\r\nContent-Range: bytes 1024-2999/3000\r\n",
+                "short",
+            )
+        }),
+        ("no part", |_| {
+            answer(416, "ETag: \"a\"\r\nContent-Range: bytes */3000\r\n", "")
+        }),
+    ];
+    for (what, rest) in answers {
+        let origin =
+            Origin::start(
+                move |head| match field(head, "range").unwrap_or_default().as_str() {
+                    "bytes=0-1023" => part(head, &body(3000, 1), FIELDS),
+                    "bytes=1024-2047" => part(head, &body(3000, 1), private),
+                    _ => rest(head),
+                },
+            );
+        let server = caching(&origin, &slicing());
+        let text = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+        let cut = tutti_testkit::client::request(server.address(), text.as_bytes()).unwrap();
+        assert!(!cut.is_whole, "{what}");
+        assert!(body(3000, 1).starts_with(&cut.text()), "{what}");
+        wait_until("the reason is logged", || {
+            server
+                .log()
+                .contains("a response is cut off at byte 1024: the ")
+        });
+    }
 }
 
 #[test]

@@ -363,6 +363,8 @@ final class Stream implements HttpStream, Runnable {
         if (open.remove(this)) {
             Native.finish(head.exchange);
             open.noteEnd();
+            // There is a channel for each exchange; but agents see in this call that the request has ended.
+            channel.recycle();
         }
     }
 

@@ -1,0 +1,146 @@
+//! Connections that are passed to a server as they are: selects the server, connects, and makes the tunnel.
+//!
+//! Retries, rest times and the queue are those of requests. No byte of the client is sent before there is a connection,
+//! so that another server can be tried when one does not accept it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tutti_conn::clock::{millis, now_millis};
+use tutti_log::Level;
+use tutti_upstream::{
+    GroupServer, ServerClaim, ServerGroup, Tried, Unavailable, UpstreamConnection, UpstreamError,
+};
+
+use crate::cgi::frame::write_announcement;
+use crate::forward::{rest_line, status};
+use crate::tunnel::Tunnel;
+
+/// A connection that is to be passed on.
+#[derive(Clone, Copy, Debug)]
+pub struct PassedConnection<'c> {
+    /// The servers.
+    pub upstream: &'c Arc<ServerGroup>,
+    /// The value that a hash uses.
+    pub key: &'c [u8],
+    /// The addresses of the client and of this server, for a PROXY protocol header.
+    pub ends: Option<(SocketAddr, SocketAddr)>,
+}
+
+/// Receives the events on the way to a server.
+pub trait PassedClient {
+    /// This server is tried.
+    fn note_attempt(&self, server: &Arc<GroupServer>);
+    /// It has accepted the connection.
+    fn note_connected(&self);
+    /// It has not, which means this status.
+    fn note_failed(&self, status: u16);
+    /// Logs a line.
+    fn log(&self, level: Level, line: &str);
+    /// Logs a line about a failure, which may occur for very many connections at once.
+    fn log_limited(&self, line: &str);
+}
+
+/// Connects to a server.
+///
+/// # Errors
+/// No server accepted the connection: the status that this means.
+pub async fn open_tunnel(
+    connection: PassedConnection<'_>,
+    client: &impl PassedClient,
+) -> Result<Tunnel, u16> {
+    let upstream = connection.upstream;
+    let options = upstream.options();
+    let until = options.retry_timeout.0;
+    let until = until.map(|time| now_millis().saturating_add(millis(time)));
+    let mut tried = Tried::new();
+    let mut last_failure = None;
+    loop {
+        let claim = match claim(&connection, &tried).await {
+            Ok(claim) => claim,
+            Err(unavailable) => {
+                if last_failure.is_none() {
+                    let line = format!("upstream \"{}\" {unavailable}", upstream.name());
+                    client.log_limited(&line);
+                }
+                return Err(last_failure.unwrap_or_else(|| status(unavailable)));
+            }
+        };
+        client.note_attempt(claim.server());
+        let failure = match connect(&connection, &claim).await {
+            Ok(opened) => {
+                client.note_connected();
+                claim.succeeded(now_millis());
+                return Ok(Tunnel {
+                    claim,
+                    connection: opened,
+                    received: Vec::new(),
+                    timeout: millis(options.tunnel_timeout),
+                    frames: None,
+                });
+            }
+            Err(failure) => failure,
+        };
+        let (name, server) = (upstream.name(), claim.server().name());
+        client.log_limited(&format!("upstream \"{name}\": server {server}: {failure}"));
+        if claim.failed(now_millis()) {
+            client.log(Level::Warn, &rest_line(upstream, &claim));
+        }
+        let status = failure.status();
+        client.note_failed(status);
+        let kind = failure.kind();
+        let is_wanted = kind.is_none_or(|kind| options.retry_failures.contains(&kind));
+        let has_tries = tried.len() < options.retries as usize;
+        let has_time = until.is_none_or(|until| now_millis() < until);
+        if !(is_wanted && has_tries && has_time) {
+            return Err(status);
+        }
+        upstream.note_retry();
+        last_failure = Some(status);
+        tried.push(claim.server().id());
+    }
+}
+
+/// Claims a server, waiting for capacity or for the first lookup of a name if necessary.
+async fn claim(
+    connection: &PassedConnection<'_>,
+    tried: &Tried,
+) -> Result<ServerClaim, Unavailable> {
+    let PassedConnection { upstream, key, .. } = *connection;
+    let mut claimed = upstream.claim(key, tried, now_millis());
+    if let Err(Unavailable::Naming) = claimed {
+        let mut named = upstream.named();
+        let naming = named.wait_for(|is_named| *is_named);
+        // After the wait, in time or not, the servers known now are used.
+        let _ = timeout(upstream.options().connect_timeout, naming).await;
+        claimed = upstream.claim(key, tried, now_millis());
+    }
+    let Err(Unavailable::Full) = claimed else {
+        return claimed;
+    };
+    let Some(place) = upstream.wait() else {
+        return Err(Unavailable::Full);
+    };
+    let turn = std::future::poll_fn(|context| {
+        upstream.poll_claim(context, &place, key, tried, now_millis())
+    });
+    let waited = timeout(upstream.model().group.queue_timeout, turn).await;
+    waited.unwrap_or(Err(Unavailable::Full))
+}
+
+async fn connect(
+    connection: &PassedConnection<'_>,
+    claim: &ServerClaim,
+) -> Result<UpstreamConnection, UpstreamError> {
+    let options = connection.upstream.options();
+    let mut greeting = Vec::new();
+    if let Some(version) = options.proxy_protocol {
+        write_announcement(&mut greeting, version, connection.ends);
+    }
+    let limit: Duration = options.connect_timeout;
+    let opening = UpstreamConnection::open_stream(claim.server(), &greeting);
+    let opened = timeout(limit, opening).await;
+    opened.unwrap_or(Err(UpstreamError::ConnectTimeout(limit)))
+}

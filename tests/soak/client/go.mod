@@ -1,0 +1,20 @@
+// The clients of `make soak`, on quic-go, pinned: `go build -o client .` here.
+module tutti.internal/soak
+
+go 1.23.0
+
+require (
+	github.com/quic-go/quic-go v0.54.1
+	golang.org/x/net v0.28.0
+)
+
+require (
+	github.com/quic-go/qpack v0.5.1 // indirect
+	go.uber.org/mock v0.5.0 // indirect
+	golang.org/x/crypto v0.26.0 // indirect
+	golang.org/x/mod v0.18.0 // indirect
+	golang.org/x/sync v0.8.0 // indirect
+	golang.org/x/sys v0.23.0 // indirect
+	golang.org/x/text v0.17.0 // indirect
+	golang.org/x/tools v0.22.0 // indirect
+)
