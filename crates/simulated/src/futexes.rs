@@ -1,46 +1,22 @@
 //! Futexes (futex(2)): processes that sleep on a word of memory, which each may have mapped at another address.
 
 use crate::kernel::{try_with, with, yield_now};
-use crate::processes::Waits;
+use crate::state::mappings::Word;
+use crate::state::processes::Waits;
 use crate::{AtomicU32, note};
-
-/// A word that the processes share: its file and its place in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
-    file: u64,
-    offset: usize,
-}
 
 /// Notes that `length` bytes at `start` are those of the file `file`.
 pub fn mapped(start: usize, length: usize, file: u64) {
-    try_with(|kernel| {
-        kernel.mappings.insert(start, (length, file));
-    });
+    try_with(|kernel| kernel.mappings.add(start, length, file));
 }
 
 /// Notes that the mapping at `start` is gone.
 pub fn unmapped(start: usize) {
-    try_with(|kernel| {
-        kernel.mappings.remove(&start);
-    });
+    try_with(|kernel| kernel.mappings.remove(start));
 }
 
 fn word_at(address: usize) -> Word {
-    with(|kernel| {
-        let found = kernel.mappings.range(..=address).next_back();
-        let inside = found.filter(|(start, (length, _))| address < *start + length);
-        match inside {
-            Some((start, (_, file))) => Word {
-                file: *file,
-                offset: address - start,
-            },
-            // Private memory.
-            None => Word {
-                file: 0,
-                offset: address,
-            },
-        }
-    })
+    with(|kernel| kernel.mappings.word_at(address))
 }
 
 /// Sleeps while the word is `expected`.

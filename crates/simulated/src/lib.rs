@@ -7,6 +7,9 @@
 //!
 //! Descriptors are the kernel's own (events, sockets, pipes, memory files): with a single thread they behave the same in each run.
 //!
+//! `state` has the tables of the machine, and `kernel` the machine that they are in. Above it is what production code calls: `access`,
+//! `futexes`, `processes`, `readiness`, `tasks` and `timers`. `schedule` chooses and runs, and `machine` is for the test.
+//!
 //! Must never happen: a run whose steps depend on anything but its seed.
 
 #![forbid(unsafe_code)]
@@ -14,21 +17,26 @@
 mod access;
 mod futexes;
 mod kernel;
+mod machine;
 mod processes;
 mod random;
 mod readiness;
+mod schedule;
+mod state;
 mod tasks;
 mod timers;
 
 pub use self::access::{AtomicU32, AtomicU64, fence};
 pub use self::futexes::{mapped, unmapped, wait, wake};
 pub use self::kernel::{
-    Chances, Machine, Ran, Snapshot, elapsed, exists, is_killed, is_process, is_traced, kill, now,
-    random, set_exists, step_number, thread_local, trace,
+    Chances, elapsed, exists, is_killed, is_process, is_traced, now, random, set_exists,
+    step_number, thread_local, trace,
 };
-pub use self::processes::{Pid, start_process};
+pub use self::machine::{Machine, Ran, Snapshot};
+pub use self::processes::{kill, start_process};
 pub use self::random::Random;
 pub use self::readiness::{AsyncFd, Ready};
+pub use self::state::processes::Pid;
 pub use self::tasks::{AbortHandle, Spawned, spawn, spawn_on};
 pub use self::timers::{Elapsed, nap, sleep, sleep_until, timeout, timeout_at};
 

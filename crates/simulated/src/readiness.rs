@@ -1,32 +1,17 @@
 //! Waiting for descriptors: those of the kernel, in an epoll set (epoll(7)) that is asked instead of waited for.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::task::{Poll, Waker};
+use std::os::fd::AsFd;
+use std::task::Poll;
 use std::time::Instant;
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use crate::kernel::{try_with, with, yield_now};
-use crate::processes::{Pid, Waits};
+use crate::state::processes::Waits;
+use crate::state::readiness::Entry;
 use crate::timers::wake_process_at;
-
-#[derive(Debug, Default)]
-struct Entry {
-    is_ready: bool,
-    waker: Option<Waker>,
-    process: Option<Pid>,
-}
-
-/// The epoll set, and who waits.
-#[derive(Debug, Default)]
-pub(crate) struct Readiness {
-    epoll: Option<OwnedFd>,
-    next: u64,
-    all: BTreeMap<u64, Entry>,
-}
 
 /// A descriptor whose readability a task can wait for, as tokio's.
 #[derive(Debug)]

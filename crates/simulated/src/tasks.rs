@@ -1,39 +1,11 @@
 //! The tasks of the router's threads, as tokio has them.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use crate::kernel::with;
-
-/// A router thread with its tasks.
-pub(crate) struct Thread {
-    pub(crate) ready: VecDeque<u64>,
-    /// It has announced that it sleeps.
-    pub(crate) is_parked: bool,
-    /// Not scheduled until then.
-    pub(crate) stopped_until: u64,
-    pub(crate) park: fn(),
-    pub(crate) unpark: fn(),
-    pub(crate) locals: Vec<Box<dyn std::any::Any>>,
-}
-
-struct Task {
-    thread: usize,
-    /// `None` while it is polled.
-    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    waker: Waker,
-    is_queued: bool,
-}
-
-/// All tasks.
-#[derive(Default)]
-pub(crate) struct Tasks {
-    next: u64,
-    all: BTreeMap<u64, Task>,
-}
+use crate::state::tasks::Task;
 
 struct TaskWaker(u64);
 

@@ -1,80 +1,21 @@
 //! Timers of tasks and of processes.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::kernel::{elapsed, now, with, yield_now};
-use crate::processes::{Pid, Waits};
-
-enum Sleeper {
-    Task(Waker),
-    Process(Pid),
-}
-
-struct Timer {
-    at: (u64, u64),
-    sleeper: Sleeper,
-}
-
-impl PartialEq for Timer {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Timer {}
-
-impl PartialOrd for Timer {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Timer {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
-    }
-}
-
-/// All timers that have not expired.
-#[derive(Default)]
-pub(crate) struct Timers {
-    next: u64,
-    all: BinaryHeap<Reverse<Timer>>,
-}
-
-impl Timers {
-    fn add(&mut self, at: u64, sleeper: Sleeper) {
-        self.next += 1;
-        let at = (at, self.next);
-        self.all.push(Reverse(Timer { at, sleeper }));
-    }
-
-    pub(crate) fn next_at(&self) -> Option<u64> {
-        self.all.peek().map(|Reverse(timer)| timer.at.0)
-    }
-}
+use crate::state::processes::{Pid, Waits};
+use crate::state::timers::Sleeper;
 
 /// Wakes all whose time has come.
 pub(crate) fn expire() {
     loop {
-        let expired = with(|kernel| {
-            let is_due = kernel.timers.next_at()? <= kernel.now;
-            is_due.then(|| kernel.timers.all.pop()).flatten()
-        });
+        let expired = with(|kernel| kernel.timers.expired(kernel.now));
         match expired {
-            Some(Reverse(Timer {
-                sleeper: Sleeper::Task(waker),
-                ..
-            })) => waker.wake(),
-            Some(Reverse(Timer {
-                sleeper: Sleeper::Process(pid),
-                ..
-            })) => with(|kernel| kernel.processes.wake_one(pid)),
+            Some(Sleeper::Task(waker)) => waker.wake(),
+            Some(Sleeper::Process(pid)) => with(|kernel| kernel.processes.wake_one(pid)),
             None => return,
         }
     }
