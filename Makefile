@@ -145,7 +145,6 @@ test-steps:
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs --shards "$(TESTED)" 2>&1 | tee $(TUTTI_TESTS)
 	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
 	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
-	$(call IN,http) "simulator" $(MAKE) --no-print-directory sim SEEDS=1-1000000000 SECONDS=60
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
 	$(call IN,fleet) --after $(PROGRAMS) "pairs of capabilities" $(MAKE) --no-print-directory test-pairs
