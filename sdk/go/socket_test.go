@@ -247,7 +247,12 @@ func TestSocketDeadlinesAndEnds(t *testing.T) {
 	r.response(1)
 }
 
-func TestSocketsAreToldThatTheProcessLeaves(t *testing.T) {
+// leavesAfter sets `limits.requests`.
+func (r *fakeRouter) leavesAfter(requests uint64) {
+	atomic.StoreUint64(r.s.u64(r.s.workerAt(1)+atRequestLimit), requests)
+}
+
+func TestSocketsAreToldThatTheProcessLeavesByItself(t *testing.T) {
 	r := takeOver(t, func(conn net.Conn, _ *bufio.ReadWriter, _ *http.Request) {
 		defer conn.Close()
 		io.WriteString(conn, accepted)
@@ -258,9 +263,9 @@ func TestSocketsAreToldThatTheProcessLeaves(t *testing.T) {
 		}
 		conn.Write([]byte("\x88\x02\x03\xe9"))
 	})
+	r.leavesAfter(1)
 	r.queue(1, handshake())
 	r.wait("the handshake", func() bool { return atomic.LoadUint32(r.s.u32(r.s.slotAt(1)+atHeadPlace)) != 0 })
-	r.quit()
 	if got := r.response(1); got.body != string(piece(8, 1, "\x03\xe9")) || got.end != endWhole {
 		t.Errorf("%+v", got)
 	}

@@ -30,7 +30,8 @@ def draw(result):
     rate.set_title("requests per second", fontsize=9, loc="left", color=INK)
     rate.set_xlabel("hours")
     for axes in grid:
-        axes.set_ylim(bottom=0)
+        # With room for the names above the lines.
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.25)
         axes.axvline(result["steady_at"] / 3600, color=INK, linewidth=0.8, linestyle=":")
     memory.annotate("no more killed routers and upgrades", (result["steady_at"] / 3600, 0), xytext=(3, 4), textcoords="offset points", fontsize=8)
     for axes in (memory, counts):

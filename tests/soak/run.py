@@ -37,9 +37,9 @@ class Soaked(Tutti):
 
     patience = 300
 
-    def __init__(self, folder, root, found):
+    def __init__(self, folder, root, found, talking):
         super().__init__(folder, root, 1)
-        self.found = found
+        self.found, self.talking = found, talking
         self.encrypted_port, self.job_port = free_port(), free_port()
         self.work = root / "work"
 
@@ -52,8 +52,11 @@ class Soaked(Tutti):
         everything = {name: self.application(members) for name, (_, members) in self.found.items()}
         everything |= {"cached": self.application(php | {"script": "cached.php"}), "jobs": self.application(php | {"script": "jobs.php"})}
         # Their slots and tables are used again and again.
-        for name in ("php", "wsgi", "perl", "ruby"):
+        for name in ("php", "wsgi", "perl", "resident"):
             everything[name]["limits"] = {"requests": 500}
+        # A restart ends no WebSocket before its time.
+        for name in self.talking:
+            everything[name]["limits"] = {"drain_timeout": 120}
         routes = [{"match": {"host": f"{name}.{DOMAIN}"}, "action": {"pass": f"applications/{name}"}} for name in self.found]
         routes += [{"match": {"host": f"cached.{DOMAIN}"}, "action": {"pass": "applications/cached", "cache": "pages"}},
                    {"match": {"host": f"files.{DOMAIN}"}, "action": {"share": f"{self.site}/files$uri"}}]
@@ -184,7 +187,7 @@ def main():
     folder.chmod(0o755)
     Soaked.dist = options.dist
     root, languages, talking = prepare(folder, options.dist)
-    server = Soaked(folder / "server", root, languages)
+    server = Soaked(folder / "server", root, languages, talking)
     try:
         server.start()
         at_rest = readings.read(server, time.monotonic())

@@ -174,6 +174,24 @@ fn held() -> (SocketAddr, mpsc::Receiver<std::net::TcpStream>) {
     (address, streams)
 }
 
+/// A client whose request has come to the backend. A place is free a moment after its last client has the response: a client that was refused
+/// asks again.
+fn admitted(
+    open: impl Fn() -> client::Client,
+    streams: &mpsc::Receiver<std::net::TcpStream>,
+) -> (client::Client, std::net::TcpStream) {
+    let mut client = open();
+    let mut found = None;
+    wait_until("a place", || {
+        if client.has_news() {
+            client = open();
+        }
+        found = streams.try_recv().ok();
+        found.is_some()
+    });
+    (client, found.unwrap())
+}
+
 #[test]
 fn requests_at_once_are_bounded_until_they_have_ended() {
     let server = Server::start(&ServerOptions::default());
@@ -201,13 +219,12 @@ fn requests_at_once_are_bounded_until_they_have_ended() {
     answer(one);
     assert_eq!(first.response("GET").status, 200);
     // Its place is free again; and that of a client that has gone.
-    let mut third = open();
-    answer(streams.recv().unwrap());
+    let (mut third, stream) = admitted(open, &streams);
+    answer(stream);
     assert_eq!(third.response("GET").status, 200);
     drop(second);
     drop(other);
-    let held_again = open();
-    let _held = streams.recv().unwrap();
+    let (held_again, _held) = admitted(open, &streams);
     wait_until("the place of the client that has gone", || {
         let mut client = open();
         match streams.try_recv() {
