@@ -105,7 +105,7 @@ fn by_name(keys: &[(String, String)], has_wildcards: bool) -> Result<Vec<Choice>
 
 /// The patterns for a key, and when it is compared; `None`: there are none.
 fn name(key: &str, has_wildcards: bool) -> Option<(Rank, Vec<String>)> {
-    let longest = std::cmp::Reverse(key.len());
+    let longest = |name: &str| std::cmp::Reverse(name.len());
     if let Some(expression) = key.strip_prefix('~') {
         let expression = expression.strip_prefix('*').unwrap_or(expression);
         return Some((Rank::Expression, vec![format!("~{expression}")]));
@@ -117,14 +117,14 @@ fn name(key: &str, has_wildcards: bool) -> Option<(Rank, Vec<String>)> {
     };
     if has_wildcards {
         if let Some(rest) = key.strip_prefix("*.").filter(|rest| is_name(rest)) {
-            return Some((Rank::Begins(longest), vec![format!("*.{rest}")]));
+            return Some((Rank::Begins(longest(rest)), vec![format!("*.{rest}")]));
         }
         if let Some(rest) = key.strip_prefix('.').filter(|rest| is_name(rest)) {
             let both = vec![rest.to_owned(), format!("*.{rest}")];
-            return Some((Rank::Begins(longest), both));
+            return Some((Rank::Begins(longest(rest)), both));
         }
         if let Some(rest) = key.strip_suffix(".*").filter(|rest| is_name(rest)) {
-            return Some((Rank::Ends(longest), vec![format!("{rest}.*")]));
+            return Some((Rank::Ends(longest(rest)), vec![format!("{rest}.*")]));
         }
     }
     // A trailing period is not part of a name here.
