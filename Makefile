@@ -147,7 +147,6 @@ test-steps:
 	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
-	$(call IN,fleet) --after $(PROGRAMS) "pairs of capabilities" $(MAKE) --no-print-directory test-pairs
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
