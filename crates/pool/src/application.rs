@@ -19,7 +19,6 @@ use crate::error::SubmitError;
 use crate::exchange::ApplicationExchange;
 use crate::failure::StartFailure;
 use crate::generation::{Admission, Generation, Regions};
-use crate::runtime;
 use crate::shared::{Admit, Shared};
 use crate::spec::{Abandoned, AppSpec};
 use crate::threads;
@@ -288,7 +287,7 @@ impl ApplicationPool {
         };
         let describe = |(arrived, line, worker): (Instant, String, Option<u32>)| OldRequest {
             line,
-            age: runtime::now().saturating_duration_since(arrived),
+            age: arrived.elapsed(),
             process: worker.and_then(pid_of),
         };
         oldest.into_iter().map(describe).collect()
@@ -300,12 +299,6 @@ impl ApplicationPool {
         let segment = &self.generation.load().segment;
         let free = segment.layout().slots - segment.slots_in_use();
         (free, self.shared.waiting.len())
-    }
-
-    /// The number of slots, free or not.
-    #[cfg(simulated)]
-    pub fn slots(&self) -> u32 {
-        self.generation.load().segment.layout().slots
     }
 
     fn check_admission(&self) -> Result<(), SubmitError> {
@@ -345,7 +338,7 @@ impl ApplicationPool {
             (a, b) => a.or(b),
         };
         match patience.and_then(|patience| arrived.checked_add(patience)) {
-            Some(deadline) => runtime::timeout_at(deadline.into(), turn)
+            Some(deadline) => tokio::time::timeout_at(deadline.into(), turn)
                 .await
                 .unwrap_or(Err(SubmitError::Timeout)),
             None => turn.await,
@@ -383,9 +376,7 @@ impl ApplicationPool {
             .shared
             .waiting
             .oldest()
-            .map_or(Duration::ZERO, |since| {
-                runtime::now().saturating_duration_since(since)
-            });
+            .map_or(Duration::ZERO, |since| since.elapsed());
         Duration::from_secs(waited.as_secs().clamp(1, 60))
     }
 

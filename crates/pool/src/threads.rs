@@ -7,7 +7,6 @@
 //!
 //! Must never happen: a thread sleeps while a completion is set and `sleeping` is not.
 
-#[cfg(not(simulated))]
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
@@ -25,28 +24,15 @@ struct Current {
     waiting_for: Vec<Arc<Generation>>,
 }
 
-#[cfg(not(simulated))]
 thread_local! {
     static CURRENT: RefCell<Current> = RefCell::default();
-}
-
-/// Calls `act` with the calling thread's own state.
-#[cfg(not(simulated))]
-fn with_current<T>(act: impl FnOnce(&mut Current) -> T) -> T {
-    CURRENT.with_borrow_mut(act)
-}
-
-/// The same for a thread of a simulated machine.
-#[cfg(simulated)]
-fn with_current<T>(act: impl FnOnce(&mut Current) -> T) -> T {
-    tutti_simulated::thread_local(act)
 }
 
 impl ThreadWakers {
     /// Makes the calling thread listen thread number `thread`; call it before anything else of the pool.
     pub fn enter(self: &Arc<Self>, thread: u32) {
         debug_assert!(thread < self.count());
-        with_current(|current| {
+        CURRENT.with_borrow_mut(|current| {
             current.thread = Some((thread, Arc::clone(self)));
         });
     }
@@ -72,7 +58,7 @@ impl ThreadWakers {
 
 /// The number of the calling listen thread, if it is one.
 pub(crate) fn current() -> Option<u32> {
-    with_current(|current| current.thread.as_ref().map(|(thread, _)| *thread))
+    CURRENT.with_borrow(|current| current.thread.as_ref().map(|(thread, _)| *thread))
 }
 
 /// Called when the calling thread submits a request in this segment: it needs its completions.
@@ -84,7 +70,7 @@ pub(crate) fn wait_for(thread: u32, generation: &Arc<Generation>) {
     );
     if generation.list_thread(thread) {
         generation.bells.watch(thread, drain);
-        with_current(|current| current.waiting_for.push(Arc::clone(generation)));
+        CURRENT.with_borrow_mut(|current| current.waiting_for.push(Arc::clone(generation)));
     }
 }
 
@@ -136,7 +122,7 @@ pub fn unpark() {
 }
 
 fn signal_self() {
-    let thread = with_current(|current| current.thread.clone());
+    let thread = CURRENT.with_borrow(|current| current.thread.clone());
     if let Some((index, threads)) = thread
         && let Some(fd) = threads.eventfd(index)
     {
@@ -147,7 +133,7 @@ fn signal_self() {
 
 /// Calls `act` with the list, which is taken out meanwhile: a woken task may call back into the pool.
 fn with_list(act: impl FnOnce(u32, &mut Vec<Arc<Generation>>)) {
-    let taken = with_current(|current| {
+    let taken = CURRENT.with_borrow_mut(|current| {
         if current.waiting_for.is_empty() {
             return None;
         }
@@ -159,7 +145,7 @@ fn with_list(act: impl FnOnce(u32, &mut Vec<Arc<Generation>>)) {
     };
     debug_assert!(list.iter().all(|generation| generation.is_listed(thread)));
     act(thread, &mut list);
-    with_current(|current| {
+    CURRENT.with_borrow_mut(|current| {
         // Keeps the capacity, and what was added meanwhile.
         list.append(&mut current.waiting_for);
         current.waiting_for = list;
