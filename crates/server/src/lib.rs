@@ -48,7 +48,7 @@ mod tunnel;
 mod websocket;
 mod writer;
 
-pub use connection::connection_task::LAST_REQUEST;
+pub use exchange::client::LAST_REQUEST;
 pub use job_submission::{JobNotStored, Post};
 pub use scraper::Scrape;
 pub use server::{Retired, Server, SharedLimitStore, StartOptions, StoreStatus};

@@ -120,6 +120,38 @@ fn draining_lets_requests_finish_and_then_ends() {
     assert!(ended.is_ok(), "{address} still serves");
 }
 
+/// Clients on slow networks lost their connection at each upgrade, half a second into the handshake.
+#[test]
+fn an_upgrade_waits_for_the_beginning_of_a_connection() {
+    let site = || {
+        Site::new(1, |_| {
+            r#"{"listeners": {"127.0.0.1:1": {"pass": "routes", "proxy_protocol": {"source": ["127.0.0.1"]}}},
+                "routes": [{"action": {"return": 204}}]}"#
+                .to_owned()
+        })
+    };
+    let begin = |site: &Site| {
+        let mut client = site.connect();
+        client.send("PROXY TCP4 203.0.113.7 192.0.2.1 ");
+        wait_until("it is accepted", || site.server.totals().accepted == 1);
+        client
+    };
+    let (upgraded, stopping) = (site(), [site(), site()]);
+    let mut client = begin(&upgraded);
+    upgraded.server.drain_gently();
+    // Others that stop, one after the other, do not wait so long.
+    for other in &stopping {
+        let _begun = begin(other);
+        other.server.drain();
+        other
+            .log
+            .wait_for("its PROXY header did not arrive in time");
+    }
+    client.send("5000 80\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("GET").status, 204);
+    assert!(client.is_closed());
+}
+
 #[test]
 fn the_access_log_has_every_request() {
     let site = Site::new(2, |folder| {

@@ -7,11 +7,9 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::io::Interest;
 use tutti_config::model::Http2;
-use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::listener::Accepted;
 use tutti_conn::output::Output;
 use tutti_conn::socket::{self, ReadResult};
@@ -25,17 +23,13 @@ use crate::connection::http1::{self, Next, Reader, Work};
 use crate::connection::http2;
 use crate::connection::passthrough;
 use crate::connection::proxy_header;
-use crate::connection::{Counted, LAST_MOMENT, TcpConnection};
+use crate::connection::{Counted, TcpConnection};
 use crate::exchange::channel::Channel;
 use crate::exchange::client::{ClientSide, Ends};
 use crate::exchange::respond::{self, Persistence};
 use crate::exchange_step::ExchangeStep;
 use crate::local::Local;
 use crate::pipeline::Ending;
-
-/// For [`Server::drain_gently`](crate::Server::drain_gently): how long an idle connection stays open when an upgrade drains the server:
-/// nearly all clients with another request send it sooner.
-pub const LAST_REQUEST: Duration = Duration::from_secs(10);
 
 /// Starts the task of a connection.
 pub(crate) fn spawn(local: Rc<Local>, accepted: Accepted) {
@@ -191,21 +185,13 @@ fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> 
     if connection.client.is_ending() {
         // A connection accepted a moment ago may have its first request in transit; when the server stops, a kept one its next. Requests
         // must not be answered by a listener that no longer exists.
-        let is_gentle = connection.client.local.drains_gently();
         let may_wait = !connection.has_served || connection.client.local.is_draining();
         if !may_wait || (connection.is_hurried && connection.client.is_overdue()) {
             return Poll::Ready(Err(Ending::Close));
         }
         if !connection.is_hurried {
             connection.is_hurried = true;
-            let patience = if is_gentle {
-                LAST_REQUEST.as_millis() as Millis
-            } else {
-                LAST_MOMENT
-            };
-            connection
-                .client
-                .set_deadline(now_millis().saturating_add(patience));
+            connection.client.set_last_deadline();
         }
         return Poll::Pending;
     }

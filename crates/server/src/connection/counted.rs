@@ -6,13 +6,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::clock::now_millis;
 
 use crate::exchange::client::ClientSide;
 use crate::local::Local;
-
-/// Time that a connection whose listener is being closed has to send its first request.
-pub(crate) const LAST_MOMENT: Millis = 500;
 
 /// A connection in the counters of its thread, until this is dropped.
 pub(crate) struct Counted {

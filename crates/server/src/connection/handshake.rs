@@ -26,9 +26,6 @@ use crate::exchange::respond;
 /// The text for a client that speaks plain HTTP.
 const HINT: &str = "This port speaks HTTPS: the address begins with https://\n";
 
-/// Maximum time of a handshake after the listener has been closed.
-const LAST_MOMENT: Millis = 500;
-
 /// Maximum time of a handshake after its certificate has been issued.
 const AFTER_CERTIFICATE: Millis = 10_000;
 
@@ -45,7 +42,7 @@ pub(crate) async fn shake(client: &ClientSide) -> bool {
     // `Err(None)`: it took too long.
     let outcome = poll_fn(|cx| {
         if client.is_ending() && !std::mem::replace(&mut is_hurried, true) {
-            client.set_deadline(now_millis().saturating_add(LAST_MOMENT));
+            client.set_last_deadline();
         }
         match tls.poll_handshake(cx) {
             Poll::Pending if client.is_overdue() => Poll::Ready(Err(None)),

@@ -13,4 +13,4 @@ mod proxy_header;
 mod stream_info;
 mod stream_task;
 
-pub(crate) use counted::{Counted, LAST_MOMENT, TcpConnection};
+pub(crate) use counted::{Counted, TcpConnection};

@@ -26,8 +26,8 @@ use tutti_routing::render;
 use tutti_tls::{HelloError, TlsHello};
 use tutti_upstream::{GroupServer, ServerGroup};
 
+use crate::connection::TcpConnection;
 use crate::connection::stream_info::{StreamEnd, StreamInfo, StreamLogs, logs_of};
-use crate::connection::{LAST_MOMENT, TcpConnection};
 use crate::exchange::attempts::Attempts;
 use crate::exchange::client::ClientSide;
 use crate::exchange::route_log;
@@ -176,8 +176,7 @@ impl<'c> Passed<'c> {
                 return Poll::Ready(Err(None));
             }
             if self.client.is_ending() && !std::mem::replace(&mut is_hurried, true) {
-                let deadline = now_millis().saturating_add(LAST_MOMENT);
-                self.client.set_deadline(deadline);
+                self.client.set_last_deadline();
             }
             Poll::Pending
         });

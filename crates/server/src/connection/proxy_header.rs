@@ -8,12 +8,11 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use tutti_conn::clock::now_millis;
 use tutti_conn::proxy_header::{ProxyHeaderError, poll_proxy_header};
 use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
-use crate::connection::{LAST_MOMENT, TcpConnection};
+use crate::connection::TcpConnection;
 
 /// Reads the header, if the connection must have one. False: it cannot be served.
 pub(crate) async fn receive(connection: &mut TcpConnection) -> bool {
@@ -41,9 +40,7 @@ pub(crate) async fn receive(connection: &mut TcpConnection) -> bool {
         }
         if connection.client.is_ending() && !connection.is_hurried {
             connection.is_hurried = true;
-            connection
-                .client
-                .set_deadline(now_millis().saturating_add(LAST_MOMENT));
+            connection.client.set_last_deadline();
         }
         Poll::Pending
     })

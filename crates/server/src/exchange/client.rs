@@ -14,6 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tutti_conn::buffer_space::{BufferSpace, Waiting};
 use tutti_conn::clock::{Millis, now_millis};
@@ -33,6 +34,13 @@ use tutti_routing::ConnectionNumbers;
 use crate::exchange::channel::Channel;
 use crate::exchange::stream::Stream;
 use crate::local::Local;
+
+/// For [`Server::drain_gently`](crate::Server::drain_gently): how long a connection without a request stays open when an upgrade drains the
+/// server: nearly all clients with another request send it sooner.
+pub const LAST_REQUEST: Duration = Duration::from_secs(10);
+
+/// The same when its listener is being closed, or the server stops.
+const LAST_MOMENT: Millis = 500;
 
 /// Maximum time to read from a client that still sends after its last response: in all, and between two reads.
 const LINGER_TOTAL: Millis = 5_000;
@@ -227,6 +235,15 @@ impl ClientSide {
 
     pub(crate) fn set_deadline(&self, deadline: Millis) {
         self.entry.set_deadline(deadline);
+    }
+
+    /// Sets the deadline for what an ending connection still waits for: its handshake, its PROXY header, its first request.
+    pub(crate) fn set_last_deadline(&self) {
+        let patience = match self.local.drains_gently() {
+            true => LAST_REQUEST.as_millis() as Millis,
+            false => LAST_MOMENT,
+        };
+        self.set_deadline(now_millis().saturating_add(patience));
     }
 
     /// The status for the close frame of a WebSocket (RFC 6455 §7.4.1), if the server ends it now.
