@@ -5,7 +5,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, field
 
-from .processes import cpu_seconds, machine_busy_seconds, pss_bytes
+from .processes import cpu_seconds, machine_busy_seconds, pss_bytes, router_cost
 
 
 @dataclass
@@ -67,6 +67,7 @@ def say(text):
 
 def sample(server, load, path):
     """One load against one server, with what it cost the server's processes."""
+    router_before = router_cost(server.roots)
     server_before = sum(map(cpu_seconds, server.roots))
     busy_before = machine_busy_seconds()
     result = load.run(server.url(path), getattr(server, "client_prefix", ()))
@@ -74,6 +75,9 @@ def sample(server, load, path):
     used = sum(map(cpu_seconds, server.roots)) - server_before
     record = asdict(result)
     record["cpu_us"] = used / result.requests * 1e6 if result.requests else float("nan")
+    if router_before and result.requests:
+        cpu, switches = (after - before for after, before in zip(router_cost(server.roots), router_before))
+        record["router"] = (cpu / result.requests * 1e6, switches / result.requests)
     record["foreign_cores"] = max(0.0, (busy - used - result.load_cpu) / result.seconds)
     return record
 

@@ -57,6 +57,20 @@ def command(pid):
         return ""
 
 
+def router_cost(roots):
+    """Processor seconds and voluntary context switches of the threads of Tutti's router so far; None for another server."""
+    routers = [pid for root in roots for pid in tree(root) if command(pid) == "tutti: router"]
+    if not routers:
+        return None
+    ticks = switches = 0
+    for task in Path(f"/proc/{routers[0]}/task").iterdir():
+        fields = (task / "stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+        status = (task / "status").read_text()
+        switches += int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return ticks / TICKS_PER_SECOND, switches
+
+
 def pss_bytes(root):
     """Proportional set size of each process of the tree: {pid: bytes}."""
     return _memory(root, ("Pss:",))
