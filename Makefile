@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -133,7 +133,7 @@ test-steps:
 	@packaging/others-may-enter
 	@packaging/timed "installing what the build needs" packaging/install-deps build
 	$(STEP) $(PROGRAMS) \
-	    packaging/beside --nice 0 .work/install.log "packaging/install-deps test real" $(CARGO) build --workspace --bins
+	    packaging/beside --nice 0 .work/install.log "packaging/install-deps test real packages release" $(CARGO) build --workspace --bins
 	$(call IN,http) --after $(PROGRAMS) "repository rules, with an empty cache of crates" packaging/fresh --home $(TARGET)/debug/xtask check
 	$(call IN,http) "the parts of the tests" packaging/test-programs --check
 	$(call IN,http languages wasm fleet) "building the tests" packaging/test-programs --shards "$(TESTED)" --build
@@ -146,7 +146,13 @@ test-steps:
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
+	@$(MAKE) --no-print-directory -j2 --output-sync=target steps-real steps-packages
+
+# Beside each other: most of both is waiting, for applications that start and for apt.
+steps-real:
 	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
+
+steps-packages:
 	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
 	$(call IN,packages) --after "building for the real sites" "release" $(MAKE) --no-print-directory test-verify DIST=$(DEV)
 
