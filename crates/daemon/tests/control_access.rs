@@ -257,11 +257,10 @@ fn a_token_that_others_can_read_or_that_is_short_is_refused() {
     }
 }
 
-#[test]
-fn a_tcp_port_answers_who_has_the_token() {
-    let address = format!("127.0.0.1:{}", free_port());
+/// A server whose control API is at a TCP port, and the file with its token.
+fn at_tcp_port(address: &str, token: &str) -> (Start, PathBuf) {
     let mut start = Start::new(TUTTI);
-    let file = token_file(start.folder.path(), &format!("{TOKEN}\n"), 0o600);
+    let file = token_file(start.folder.path(), token, 0o600);
     start
         .command
         .arg(format!("--control={address}"))
@@ -269,6 +268,13 @@ fn a_tcp_port_answers_who_has_the_token() {
         .arg(&file);
     let (status, stderr) = start.finish();
     assert!(status.success(), "{stderr}");
+    (start, file)
+}
+
+#[test]
+fn a_tcp_port_answers_who_has_the_token() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let (start, file) = at_tcp_port(&address, &format!("{TOKEN}\n"));
     assert!(start.log().contains("[warn]"), "{}", start.log());
     assert!(!start.log().contains(TOKEN));
     let url = format!("http://{address}/config");
@@ -303,15 +309,7 @@ fn a_tcp_port_answers_who_has_the_token() {
 #[test]
 fn connections_of_strangers_are_bounded_and_keep_no_other_client_out() {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let mut start = Start::new(TUTTI);
-    let file = token_file(start.folder.path(), TOKEN, 0o600);
-    start
-        .command
-        .arg(format!("--control={address}"))
-        .arg("--control-token")
-        .arg(&file);
-    let (status, stderr) = start.finish();
-    assert!(status.success(), "{stderr}");
+    let (start, _) = at_tcp_port(&address.to_string(), TOKEN);
     let request =
         format!("GET /status HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
     let mut known = Client::to(address);
