@@ -24,6 +24,8 @@ HOST_MODE = $(if $(filter 0,$(shell id -u)),711,755)
 # The host for WebAssembly components takes as long to build as all the rest; `make build WASM=` leaves it out.
 WASM = 1
 LOOM = RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom
+# With the assertions of a debug build.
+SIMULATED = RUSTFLAGS="--cfg simulated" CARGO_PROFILE_QUICK_DEBUG_ASSERTIONS=true CARGO_TARGET_DIR=$(TARGET)/simulated
 # `packaging/limited` runs each test executable: see there.
 LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
 # Tests wait for processes most of the time: more of them at once than there are cores.
@@ -59,7 +61,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz sim build-sim sim-proves test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository soak test-pairs
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -162,6 +164,16 @@ build-fuzz:
 
 build-loom:
 	$(LOOM) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib --no-run
+
+build-sim:
+	$(SIMULATED) $(CARGO) build --profile quick -p tutti-simulator
+
+sim: build-sim ## the pool and the worker protocol on a simulated machine: SEEDS (1-1000, or `new`), for at most SECONDS; TRACE=1 prints each step
+	trap '' XFSZ; TUTTI_COMMIT=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown) $(TARGET)/simulated/quick/tutti-simulator \
+	    SEEDS=$(or $(SEEDS),1-1000) $(if $(SECONDS),SECONDS=$(SECONDS)) $(if $(TRACE),TRACE=$(TRACE)) $(if $(TWICE),TWICE=$(TWICE))
+
+sim-proves: ## the simulator finds each fault of crates/simulator/proofs, which are brought back in a copy
+	packaging/sim-proves
 
 test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
 	$(LOOM) $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib
