@@ -22,17 +22,20 @@ macro_rules! atomic {
             }
 
             /// As in the standard library.
+            #[inline]
             pub fn load(&self, order: Ordering) -> $word {
                 step();
                 self.0.load(order)
             }
 
             /// The value, without a step.
+            #[inline]
             pub fn peek(&self) -> $word {
                 self.0.load(Ordering::Relaxed)
             }
 
             /// As in the standard library.
+            #[inline]
             pub fn store(&self, value: $word, order: Ordering) {
                 step();
                 if !is_dead() {
@@ -41,6 +44,7 @@ macro_rules! atomic {
             }
 
             /// As in the standard library.
+            #[inline]
             pub fn swap(&self, value: $word, order: Ordering) -> $word {
                 step();
                 if is_dead() {
@@ -51,6 +55,7 @@ macro_rules! atomic {
             }
 
             /// As in the standard library.
+            #[inline]
             pub fn compare_exchange(
                 &self,
                 current: $word,
@@ -66,6 +71,7 @@ macro_rules! atomic {
             }
 
             /// As in the standard library.
+            #[inline]
             pub fn fetch_add(&self, value: $word, order: Ordering) -> $word {
                 step();
                 if is_dead() {
@@ -76,6 +82,7 @@ macro_rules! atomic {
             }
 
             /// As in the standard library.
+            #[inline]
             pub fn fetch_or(&self, value: $word, order: Ordering) -> $word {
                 step();
                 if is_dead() {
@@ -86,6 +93,7 @@ macro_rules! atomic {
             }
 
             /// As in the standard library.
+            #[inline]
             pub fn fetch_and(&self, value: $word, order: Ordering) -> $word {
                 step();
                 if is_dead() {

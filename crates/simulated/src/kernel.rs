@@ -19,13 +19,24 @@ const START: u64 = 1_000_000_000_000;
 /// The behaviour of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Chances {
-    /// Accesses to shared memory after which another may run, at most.
+    /// Accesses to shared memory after which another may run, at most, in a window of [`WINDOW`] turns.
     pub most_accesses: u64,
+    /// Between two turns, such a window begins once in this many; 1: the whole run is one.
+    pub windows: u32,
+    /// Descriptors are asked for events between two turns once in this many; also whenever nothing else can run.
+    pub events: u32,
     /// Nanoseconds that a turn takes, at most.
     pub most_nanoseconds: u64,
     /// A sleeping process is woken for no reason once in this many turns (a signal); 0: never.
     pub spurious: u32,
 }
+
+/// Turns in which another may run after few accesses, so that all orders of a few steps can occur. In between, turns are longer: most orders
+/// of accesses that have nothing to do with each other come to the same, and a request takes few turns.
+pub(crate) const WINDOW: u32 = 120;
+
+/// Accesses after which another may run, at most, outside such a window.
+pub(crate) const MOST_BETWEEN: u64 = 2000;
 
 /// The thread or process that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +61,8 @@ pub(crate) struct Kernel {
     pub(crate) running: Vec<Actor>,
     pub(crate) step: u64,
     pub(crate) digest: u64,
+    /// Turns that are left of a window.
+    pub(crate) window: u32,
     /// Runs some processes in the middle of a thread's code.
     interrupt: fn(),
 }
@@ -160,6 +173,7 @@ impl Kernel {
             running: Vec::new(),
             step: 0,
             digest: 0,
+            window: 0,
             interrupt,
         }
     }

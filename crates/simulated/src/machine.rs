@@ -17,19 +17,20 @@ pub struct Snapshot {
     pub step: u64,
     /// Time since the start.
     pub elapsed: Duration,
-    /// Every thread of the router sleeps, and nothing has woken one.
+    /// The turn was one of the router, and now every thread of it sleeps.
     pub is_router_asleep: bool,
     /// Nothing can happen before a timer expires.
     pub is_idle: bool,
 }
 
 impl Snapshot {
-    fn of(kernel: &Kernel, is_idle: bool) -> Self {
+    fn of(kernel: &Kernel, is_of_router: bool, is_idle: bool) -> Self {
         let mut threads = kernel.threads.iter();
+        let is_asleep = |thread: &Thread| thread.is_parked && thread.ready.is_empty();
         Self {
             step: kernel.step,
             elapsed: Duration::from_nanos(kernel.since_start()),
-            is_router_asleep: threads.all(|thread| thread.is_parked && thread.ready.is_empty()),
+            is_router_asleep: is_of_router && threads.all(is_asleep),
             is_idle,
         }
     }
@@ -82,10 +83,11 @@ impl Machine {
     pub fn run(&self, mut look: impl FnMut(&Snapshot) -> bool) -> Ran {
         loop {
             timers::expire();
-            if with(|kernel| kernel.random.once_in(8)) {
+            if with(|kernel| kernel.random.once_in(kernel.chances.events)) {
                 readiness::poll();
             }
-            let is_idle = match with(Kernel::choose) {
+            let chosen = with(Kernel::choose);
+            let is_idle = match chosen {
                 Some(Ok(thread)) => {
                     run_thread(thread);
                     false
@@ -96,7 +98,8 @@ impl Machine {
                 }
                 None => !readiness::poll(),
             };
-            if !look(&with(|kernel| Snapshot::of(kernel, is_idle))) {
+            let is_of_router = !matches!(chosen, Some(Err(_)));
+            if !look(&with(|kernel| Snapshot::of(kernel, is_of_router, is_idle))) {
                 return Ran::Ended;
             }
             // The caller may have woken something.

@@ -1,6 +1,6 @@
 //! Decides what runs next, and for how long.
 
-use crate::kernel::{Actor, Kernel, LEFT, is_traced, trace, with};
+use crate::kernel::{Actor, Kernel, LEFT, MOST_BETWEEN, WINDOW, is_traced, trace, with};
 use crate::state::processes::Waits;
 use crate::tasks;
 
@@ -12,7 +12,11 @@ const AT_ONCE: u64 = 3;
 
 impl Kernel {
     fn accesses(&mut self) -> u64 {
-        self.random.scaled(0, self.chances.most_accesses)
+        let most = match self.window {
+            0 => MOST_BETWEEN.max(self.chances.most_accesses),
+            _ => self.chances.most_accesses,
+        };
+        self.random.scaled(0, most)
     }
 
     fn some_process(&mut self) -> Option<usize> {
@@ -46,6 +50,10 @@ impl Kernel {
     /// A turn is over.
     fn turn(&mut self, actor: u64) {
         self.step += 1;
+        self.window = match self.window {
+            0 if self.random.once_in(self.chances.windows) => WINDOW,
+            left => left.saturating_sub(1),
+        };
         let took = self.random.scaled(1, self.chances.most_nanoseconds);
         self.now += took;
         self.digest = (self.digest ^ actor ^ (took << 20))

@@ -17,7 +17,7 @@ impl Wake for TaskWaker {
     fn wake_by_ref(self: &Arc<Self>) {
         let id = self.0;
         with(|kernel| {
-            let Some(task) = kernel.tasks.all.get_mut(&id) else {
+            let Some(task) = kernel.tasks.get_mut(id) else {
                 return;
             };
             if !std::mem::replace(&mut task.is_queued, true)
@@ -47,7 +47,7 @@ impl Spawned {
 impl AbortHandle {
     /// Ends it.
     pub fn abort(&self) {
-        let task = with(|kernel| kernel.tasks.all.remove(&self.0));
+        let task = with(|kernel| kernel.tasks.remove(self.0));
         drop(task);
     }
 }
@@ -62,15 +62,14 @@ pub fn spawn(future: impl Future<Output = ()> + 'static) -> Spawned {
 pub fn spawn_on(thread: usize, future: impl Future<Output = ()> + 'static) -> Spawned {
     with(|kernel| {
         let tasks = &mut kernel.tasks;
-        let id = tasks.next;
-        tasks.next += 1;
+        let id = tasks.next();
         let task = Task {
             thread,
             future: Some(Box::pin(future)),
             waker: Waker::from(Arc::new(TaskWaker(id))),
             is_queued: true,
         };
-        tasks.all.insert(id, task);
+        tasks.add(task);
         if let Some(thread) = kernel.threads.get_mut(thread) {
             thread.ready.push_back(id);
         }
@@ -81,7 +80,7 @@ pub fn spawn_on(thread: usize, future: impl Future<Output = ()> + 'static) -> Sp
 /// Polls a task that is ready.
 pub(crate) fn poll(id: u64) {
     let taken = with(|kernel| {
-        let task = kernel.tasks.all.get_mut(&id)?;
+        let task = kernel.tasks.get_mut(id)?;
         task.is_queued = false;
         Some((task.future.take()?, task.waker.clone()))
     });
@@ -94,10 +93,10 @@ pub(crate) fn poll(id: u64) {
         .is_ready();
     let ended = with(|kernel| {
         if is_over {
-            return kernel.tasks.all.remove(&id);
+            return kernel.tasks.remove(id);
         }
         // It may have been aborted meanwhile.
-        if let Some(task) = kernel.tasks.all.get_mut(&id) {
+        if let Some(task) = kernel.tasks.get_mut(id) {
             task.future = Some(std::mem::replace(&mut future, Box::pin(async {})));
         }
         None
@@ -108,7 +107,7 @@ pub(crate) fn poll(id: u64) {
 
 /// Ends all tasks.
 pub(crate) fn end_all() {
-    while let Some(task) = with(|kernel| kernel.tasks.all.pop_first()) {
+    while let Some(task) = with(|kernel| kernel.tasks.pop()) {
         drop(task);
     }
 }

@@ -3,9 +3,11 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use tutti_pool::{
-    ApplicationExchange, ApplicationPool, ExchangeError, OutgoingBody, SubmitError, WireRequestHead,
+    ApplicationExchange, ApplicationPool, ExchangeError, OutgoingBody, SubmitError,
+    WireRequestHead, WireResponseHead,
 };
 use tutti_simulated::{note, sleep, timeout};
 use tutti_wire::now;
@@ -15,6 +17,8 @@ use crate::plan::{Request, Sent, body_of, byte_of};
 use crate::world::World;
 
 enum Failed {
+    /// The client has gone.
+    Gone,
     Submit(SubmitError),
     Exchange(ExchangeError),
 }
@@ -26,10 +30,14 @@ impl From<ExchangeError> for Failed {
 }
 
 /// A client from its first request to its last.
-pub(crate) async fn run(world: Arc<World>, think: std::time::Duration) {
+pub(crate) async fn run(world: Arc<World>, think: Duration) {
     while let Some(id) = world.next_request() {
         let request = world.plan.request(id);
-        let Some(application) = world.state().application.clone() else {
+        let (application, _use) = {
+            let state = world.state();
+            (state.application.clone(), Arc::clone(&state.uses))
+        };
+        let Some(application) = application else {
             panic!("a client came before the application was there");
         };
         let sent = now();
@@ -39,7 +47,7 @@ pub(crate) async fn run(world: Arc<World>, think: std::time::Duration) {
             None => Some(served.await),
         };
         let outcome = match outcome {
-            None => Outcome::Gone,
+            None | Some(Err(Failed::Gone)) => Outcome::Gone,
             Some(Ok(length)) => Outcome::Response(length),
             Some(Err(Failed::Submit(error))) => Outcome::Refused(error),
             Some(Err(Failed::Exchange(error))) => Outcome::Error(error),
@@ -52,7 +60,7 @@ pub(crate) async fn run(world: Arc<World>, think: std::time::Duration) {
             .ends(&world.plan, id, sent, now(), &outcome);
         if !think.is_zero() || is_refused {
             // It does not come back at once after an error.
-            sleep(think.max(std::time::Duration::from_micros(200))).await;
+            sleep(think.max(Duration::from_micros(200))).await;
         }
     }
     world.state().clients -= 1;
@@ -95,16 +103,18 @@ async fn serve(
     let submitted = application.submit(&head, body, now()).await;
     let mut exchange = submitted.map_err(Failed::Submit)?;
     world.state().oracle.accepted += 1;
+    if request.is_cut {
+        let part = content.get(..content.len() / 2).unwrap_or_default();
+        exchange.write_body(part);
+        sleep(request.pause.unwrap_or_default()).await;
+        return Err(Failed::Gone);
+    }
     if request.sent == Sent::Streamed {
         send_body(&mut exchange, &content).await?;
     }
     let head = loop {
         let head = match request.restless {
-            Some(interval) => loop {
-                if let Ok(head) = timeout(interval, exchange.head()).await {
-                    break head;
-                }
-            },
+            Some(interval) => restless_head(&mut exchange, interval).await,
             None => exchange.head().await,
         }?;
         if !head.is_interim() {
@@ -114,6 +124,22 @@ async fn serve(
     world.state().oracle.sees_head(id, head.status);
     let is_damaged = world.plan.is_damaged();
     receive_body(&mut exchange, id, request, is_damaged).await
+}
+
+/// Wakes of a restless client's task while it waits for one head. More of them would only take time.
+const WAKES: u32 = 12;
+
+/// The head, for a task that its connection wakes meanwhile.
+async fn restless_head(
+    exchange: &mut ApplicationExchange,
+    interval: Duration,
+) -> Result<WireResponseHead, ExchangeError> {
+    for _ in 0..WAKES {
+        if let Ok(head) = timeout(interval, exchange.head()).await {
+            return head;
+        }
+    }
+    exchange.head().await
 }
 
 async fn send_body(exchange: &mut ApplicationExchange, content: &[u8]) -> Result<(), Failed> {
@@ -142,11 +168,12 @@ async fn receive_body(
         bytes.clear();
         readable.copy_to(&mut bytes);
         let is_finished = readable.finished;
-        for (place, byte) in bytes.iter().enumerate() {
+        let is_wrong = |(place, byte): (usize, &u8)| *byte != byte_of(id, received + place);
+        if let Some(place) = bytes.iter().enumerate().position(is_wrong) {
+            let place = received + place;
             assert!(
-                *byte == byte_of(id, received + place) || is_damaged,
-                "byte {} of the response to request {id} is wrong",
-                received + place
+                is_damaged,
+                "byte {place} of the response to request {id} is wrong"
             );
         }
         received += bytes.len();

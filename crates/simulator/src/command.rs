@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::plan::Plan;
 use crate::run::{Report, kept, run};
@@ -72,6 +72,7 @@ struct Totals {
     gone: u64,
     kills: u64,
     restarts: u64,
+    upgrades: u64,
     steps: u64,
 }
 
@@ -87,6 +88,7 @@ impl Totals {
         self.gone += counts.gone;
         self.kills += counts.kills;
         self.restarts += counts.restarts;
+        self.upgrades += counts.upgrades;
     }
 }
 
@@ -99,14 +101,14 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     let begun = Instant::now();
-    let end = asked
-        .seconds
-        .map(|seconds| begun + Duration::from_secs(seconds));
     let mut totals = Totals::default();
     let is_single = asked.first == asked.last;
     let kept = if is_single { Vec::new() } else { kept_seeds() };
     for seed in kept.into_iter().chain(asked.first..=asked.last) {
-        if end.is_some_and(|end| Instant::now() >= end) {
+        if asked
+            .seconds
+            .is_some_and(|seconds| used() >= seconds as f64)
+        {
             break;
         }
         match once(seed, asked.is_traced) {
@@ -117,16 +119,20 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    let processor = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
     println!("{totals:?}");
     println!(
         "{} simulated requests in {:.1} s: {:.0} for each second of processor time",
         totals.requests,
         begun.elapsed().as_secs_f64(),
-        totals.requests as f64 / processor
+        totals.requests as f64 / used()
     );
     ExitCode::SUCCESS
+}
+
+/// Seconds of processor time of this program. A busy machine runs the same seeds.
+fn used() -> f64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
 fn once(seed: u64, is_traced: bool) -> Option<Report> {

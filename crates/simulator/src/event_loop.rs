@@ -202,6 +202,9 @@ impl Handler {
         if rest.is_empty() {
             world.state().oracle.completes(self.id);
             self.exchange.finish();
+            if self.request.is_ended_twice {
+                self.exchange.end_again();
+            }
             self.stage = Stage::Over;
             return Ok(true);
         }

@@ -53,6 +53,7 @@ pub(crate) struct Counts {
     pub(crate) gone: u64,
     pub(crate) kills: u64,
     pub(crate) restarts: u64,
+    pub(crate) upgrades: u64,
 }
 
 /// See the module.
@@ -66,10 +67,12 @@ pub(crate) struct Oracle {
     pub(crate) accepted: u64,
     /// Processes that have ended, or are being killed.
     ended: BTreeSet<i32>,
+    /// When the first router began to end.
+    pub(crate) first_drain: Option<Instant>,
     /// Workers in the middle of a request.
     pub(crate) serving: BTreeMap<i32, u32>,
-    /// When the last process ended.
-    pub(crate) last_end: Option<Instant>,
+    /// The time of the last event that the supervisor learns of late: the end of a process, of a pause of its thread, a jump of the clock.
+    pub(crate) last_disturbance: Option<Instant>,
 }
 
 impl Oracle {
@@ -146,7 +149,12 @@ impl Oracle {
     pub(crate) fn process_ends(&mut self, process: i32, now: Instant) {
         self.ended.insert(process);
         self.serving.remove(&process);
-        self.last_end = Some(now);
+        self.is_disturbed_at(now);
+    }
+
+    /// Until then, something goes on that the supervisor learns of late.
+    pub(crate) fn is_disturbed_at(&mut self, at: Instant) {
+        self.last_disturbance = self.last_disturbance.max(Some(at));
     }
 
     /// A client has the head of the response.
@@ -188,6 +196,7 @@ impl Oracle {
             Outcome::Gone => self.counts.gone += 1,
         }
         let is_lenient = self.is_lenient;
+        let is_drained = self.first_drain.is_some_and(|begun| now >= begun + DRAIN);
         let record = self.record(id);
         assert!(!record.is_answered, "request {id} is answered twice");
         record.is_answered = true;
@@ -206,7 +215,7 @@ impl Oracle {
                 ExchangeError::Aborted => matches!(request.act, Act::Abort | Act::AbortLate),
                 ExchangeError::Timeout { .. } => is_late(plan.timeout),
                 ExchangeError::QueueWait => is_late(plan.queue_wait),
-                ExchangeError::Drained => is_late(Some(DRAIN)),
+                ExchangeError::Drained => is_late(Some(DRAIN)) || is_drained,
                 ExchangeError::StartFailed(_) => may_fail,
                 ExchangeError::Violation => plan.faults.garbage > 0,
                 _ => false,

@@ -7,6 +7,12 @@ use tutti_simulated::{Chances, Random};
 /// The largest body of a response, beyond the ring.
 const LARGEST: u64 = 150_000;
 
+/// Once in how many turns a window of fine steps begins. A run that is one window takes twenty times as long for each request, and has fewer.
+const WINDOWS: [u32; 20] = [
+    1, 200, 500, 500, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 3000, 3000, 3000, 3000, 3000,
+    3000, 3000, 3000,
+];
+
 /// The parts of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -63,6 +69,12 @@ pub(crate) struct Faults {
     pub(crate) hangs: u32,
     /// A worker writes anything into the words that it shares with the router.
     pub(crate) garbage: u32,
+    /// A worker ends a response twice.
+    pub(crate) twice: u32,
+    /// A client sends a part of a body, and goes.
+    pub(crate) cut: u32,
+    /// Another router takes over, with processes of its own.
+    pub(crate) upgrades: u32,
     /// The disk under the spool is full for a while.
     pub(crate) full_disk: u32,
     /// No descriptor can be made for a while.
@@ -80,25 +92,28 @@ impl Plan {
         };
         let mut faults = Faults {
             deadly: fault(3, 400),
-            kills: fault(4, 40_000),
-            prototype_kills: fault(6, 400_000),
-            stops: fault(4, 20_000),
-            thread_stops: fault(4, 40_000),
-            jumps: fault(6, 100_000),
+            kills: fault(4, 20_000),
+            prototype_kills: fault(6, 100_000),
+            stops: fault(4, 10_000),
+            thread_stops: fault(4, 20_000),
+            jumps: fault(6, 40_000),
             impatient: fault(2, 200),
             slow: fault(3, 100),
-            restarts: fault(6, 200_000),
-            changes: fault(6, 200_000),
+            restarts: fault(6, 40_000),
+            changes: fault(6, 40_000),
             failed_starts: fault(8, 20),
             hangs: fault(8, 2_000),
-            garbage: fault(10, 40_000),
-            full_disk: fault(6, 40_000),
-            no_descriptors: fault(6, 100_000),
+            garbage: fault(10, 20_000),
+            twice: fault(16, 2_000),
+            cut: fault(6, 20),
+            upgrades: fault(6, 40_000),
+            full_disk: fault(6, 20_000),
+            no_descriptors: fault(6, 40_000),
         };
         let mut timeout = random
             .once_in(3)
             .then(|| Duration::from_millis(random.scaled(20, 5_000)));
-        if faults.garbage > 0 {
+        if faults.garbage > 0 || faults.twice > 0 {
             // A request whose counters are damaged stalls until its deadline.
             timeout = timeout.or(Some(Duration::from_secs(2)));
         }
@@ -106,10 +121,13 @@ impl Plan {
             // Nothing would ever end them.
             faults.hangs = 0;
         }
+        let windows = *random.pick(&WINDOWS).unwrap_or(&1);
         Plan {
             seed,
             chances: Chances {
-                most_accesses: *random.pick(&[4, 40, 400, 4000]).unwrap_or(&40),
+                windows,
+                most_accesses: *random.pick(&[4, 4, 40, 400]).unwrap_or(&40),
+                events: *random.pick(&[8, 64, 64, 64]).unwrap_or(&8),
                 most_nanoseconds: *random.pick(&[300, 3_000, 30_000]).unwrap_or(&300),
                 spurious: *random.pick(&[0, 0, 50, 1000]).unwrap_or(&0),
             },
@@ -119,7 +137,10 @@ impl Plan {
             event_loop: random.once_in(3).then(|| random.scaled(1, 12) as u32),
             is_scaled: random.once_in(3),
             clients: random.scaled(1, 60) as u32,
-            requests: 500 + random.scaled(1, 20_000),
+            requests: match windows {
+                1 => 200 + random.scaled(1, 500),
+                _ => 2_000 + random.scaled(1, 20_000),
+            },
             timeout,
             queue_wait: random
                 .once_in(6)
@@ -128,7 +149,7 @@ impl Plan {
                 true => random.scaled(1, 40) as u32,
                 false => 20_000,
             },
-            request_limit: random.once_in(4).then(|| random.scaled(5, 500)),
+            request_limit: random.once_in(4).then(|| 5 + random.below(1_000)),
             faults,
             spin: *random.pick(&[0, 0, 4, 32]).unwrap_or(&0),
         }
@@ -138,7 +159,7 @@ impl Plan {
 impl Plan {
     /// True if a worker may damage what it shares with others: then any response may be wrong, but not the router.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.faults.garbage > 0
+        self.faults.garbage > 0 || self.faults.twice > 0
     }
 }
 
@@ -187,6 +208,10 @@ pub(crate) struct Request {
     /// Bytes of the response's body, or of the request's that is sent back.
     pub(crate) length: usize,
     pub(crate) sent: Sent,
+    /// The client goes after a part of the body.
+    pub(crate) is_cut: bool,
+    /// The worker ends the response twice.
+    pub(crate) is_ended_twice: bool,
     /// The worker pauses this long where it pauses.
     pub(crate) pause: Option<Duration>,
     /// The client goes after this time.
@@ -232,6 +257,8 @@ impl Plan {
                 .unwrap_or(&Sent::Inline),
             _ => Sent::Not,
         };
+        let is_cut = sent == Sent::Streamed && random.once_in(faults.cut);
+        let is_ended_twice = random.once_in(faults.twice);
         let mut time = |of: u32, least: u64, most: u64| {
             random
                 .once_in(of)
@@ -241,6 +268,8 @@ impl Plan {
             act,
             length: length as usize,
             sent,
+            is_cut,
+            is_ended_twice,
             pause: time(4, 1_000, 30_000_000),
             patience: time(faults.impatient, 100, 50_000_000),
             slowness: time(faults.slow, 10_000, 3_000_000_000),

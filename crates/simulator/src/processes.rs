@@ -292,7 +292,7 @@ fn report_end(world: &Arc<World>, id: i32, child: Child, status: ProcessExit) {
                 return;
             }
         }
-        if let Some(manager) = world.manager() {
+        for manager in world.managers() {
             manager.process_exited(id, status);
         }
     });

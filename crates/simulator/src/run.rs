@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Time for everything to come to rest after the last client.
 const REST: Duration = Duration::from_secs(600);
 
-/// After the end of a process, others may wait for its report that long, and for the supervisor's next round.
+/// After a disturbance, others may wait for a report that long, and for the supervisor's next round.
 const RECOVERY: Duration = Duration::from_secs(2);
 
 /// The result of a run.
@@ -71,16 +71,20 @@ impl Clocks for Cores {
 /// If a rule is broken.
 pub(crate) fn run(seed: u64, is_traced: bool) -> Report {
     let plan = Plan::of(seed);
+    let descriptors = open_descriptors();
     let machine = Machine::new(seed, plan.chances, is_traced);
     note!("{plan:?}");
     let world = World::new(plan);
     let spool = Spool::in_memory(1 << 20).expect("memory for a spool");
-    set_up(&machine, &world, &spool);
+    let wakers = set_up(&machine, &world, &spool);
     let mut judge = Judge {
+        wakers,
         world: &world,
         machine: &machine,
         lowered: Lowered::default(),
         spool: spool.clone(),
+        due: [0; FAULTS],
+        next_due: 0,
     };
     let ran = machine.run(|snapshot| judge.look(snapshot));
     drop(judge);
@@ -110,6 +114,7 @@ pub(crate) fn run(seed: u64, is_traced: bool) -> Report {
     let (manager, application) = {
         let mut state = world.state();
         state.segment = None;
+        state.former.clear();
         (state.manager.take(), state.application.take())
     };
     drop(manager);
@@ -117,7 +122,16 @@ pub(crate) fn run(seed: u64, is_traced: bool) -> Report {
     assert_eq!(spool.in_use(), 0, "regions of the spool are lost");
     drop(machine);
     assert_eq!(Arc::strong_count(&world), 1, "something holds the world");
+    drop(world);
+    drop(spool);
+    assert_eq!(open_descriptors(), descriptors, "descriptors are lost");
     report
+}
+
+/// The number of descriptors of this program.
+fn open_descriptors() -> usize {
+    let open = std::fs::read_dir("/proc/self/fd");
+    open.map_or(0, Iterator::count)
 }
 
 /// The application's specification, with this many processes.
@@ -161,7 +175,7 @@ fn spec(plan: &Plan, spool: &Spool, processes: u32) -> AppSpec {
     }
 }
 
-fn set_up(machine: &Machine, world: &Arc<World>, spool: &Spool) {
+fn set_up(machine: &Machine, world: &Arc<World>, spool: &Spool) -> Arc<ThreadWakers> {
     let plan = &world.plan;
     machine.add_thread(|| {}, || {});
     let wakers = ThreadWakers::new(plan.listen_threads).expect("descriptors");
@@ -177,23 +191,27 @@ fn set_up(machine: &Machine, world: &Arc<World>, spool: &Spool) {
             thread
         })
         .collect();
-    let launcher: Arc<dyn Launcher> = Arc::new(SimulatedLauncher(Arc::clone(world)));
-    let log: Arc<dyn LogSink> = Arc::new(Trace);
-    let clocks = Box::new(Cores(plan.cores));
-    let manager = Manager::with_clocks(launcher, log, wakers, clocks);
+    let manager = manager(world, &wakers);
     world.state().manager = Some(manager.clone());
     let (of_control, spool) = (Arc::clone(world), spool.clone());
     let _ = spawn_on(CONTROL, control(of_control, manager, spool, listen));
+    wakers
+}
+
+/// The manager of a router.
+fn manager(world: &Arc<World>, wakers: &Arc<ThreadWakers>) -> Manager {
+    let launcher: Arc<dyn Launcher> = Arc::new(SimulatedLauncher(Arc::clone(world)));
+    let log: Arc<dyn LogSink> = Arc::new(Trace);
+    let clocks = Box::new(Cores(world.plan.cores));
+    Manager::with_clocks(launcher, log, Arc::clone(wakers), clocks)
 }
 
 /// The control thread: configures the application, starts the clients, and ends everything when they have gone.
-async fn control(world: Arc<World>, manager: Manager, spool: Spool, listen: Vec<usize>) {
+async fn control(world: Arc<World>, first: Manager, spool: Spool, listen: Vec<usize>) {
     let plan = &world.plan;
     loop {
-        match manager
-            .prepare(vec![spec(plan, &spool, plan.processes)])
-            .await
-        {
+        let specs = vec![spec(plan, &spool, plan.processes)];
+        match first.prepare(specs).await {
             Ok(prepared) => {
                 prepared.commit();
                 break;
@@ -204,7 +222,8 @@ async fn control(world: Arc<World>, manager: Manager, spool: Spool, listen: Vec<
             ),
         }
     }
-    world.state().application = manager.application(NAME);
+    world.state().application = first.application(NAME);
+    drop(first);
     for number in 0..plan.clients {
         let thread = listen[number as usize % listen.len()];
         let think = match number % 3 {
@@ -220,7 +239,9 @@ async fn control(world: Arc<World>, manager: Manager, spool: Spool, listen: Vec<
     rest(&world).await;
     // An application that a request may still use is not ended before its deadline.
     world.state().application = None;
-    manager.shutdown(Some(Duration::from_secs(30))).await;
+    if let Some(manager) = world.manager() {
+        manager.shutdown(Some(Duration::from_secs(30))).await;
+    }
     note!("the application has ended");
     while !world.state().children.is_empty() {
         sleep(Duration::from_millis(1)).await;
@@ -295,11 +316,18 @@ impl Drop for Lowered {
 }
 
 struct Judge<'a> {
+    wakers: Arc<ThreadWakers>,
     world: &'a Arc<World>,
     machine: &'a Machine,
     lowered: Lowered,
     spool: Spool,
+    /// The step at which each fault happens next.
+    due: [u64; FAULTS],
+    next_due: u64,
 }
+
+/// Faults that happen at any step.
+const FAULTS: usize = 11;
 
 impl Judge<'_> {
     /// Called after each turn. False ends the run.
@@ -322,13 +350,22 @@ impl Judge<'_> {
                     free == 0 || waiting == 0,
                     "{free} slots are free, and {waiting} requests sleep waiting for one"
                 );
+                let most = self
+                    .world
+                    .plan
+                    .queue_length
+                    .saturating_add(application.slots());
+                assert!(waiting <= most, "{waiting} requests wait");
             }
             if snapshot.is_idle && snapshot.is_router_asleep {
                 self.check_queue(&application);
             }
             if self.world.state().clients > 0 {
                 self.lowered.raise(snapshot.elapsed);
-                self.befall(snapshot);
+                if snapshot.step >= self.next_due {
+                    let chosen = self.choose(snapshot.step);
+                    self.befall(snapshot, chosen);
+                }
             } else {
                 self.lowered.raise(Duration::MAX);
             }
@@ -341,7 +378,7 @@ impl Judge<'_> {
         let recently = {
             let state = self.world.state();
             let is_recent = |end| now() < end + RECOVERY;
-            !state.oracle.serving.is_empty() || state.oracle.last_end.is_some_and(is_recent)
+            !state.oracle.serving.is_empty() || state.oracle.last_disturbance.is_some_and(is_recent)
         };
         let plan = &self.world.plan;
         if recently || plan.faults.stops > 0 || plan.is_damaged() {
@@ -357,25 +394,41 @@ impl Judge<'_> {
         );
     }
 
-    /// The faults of this turn.
-    fn befall(&mut self, snapshot: &Snapshot) {
+    /// The faults that are due, and the time of the next ones.
+    fn choose(&mut self, step: u64) -> [bool; FAULTS] {
         let faults = self.world.plan.faults;
-        let chosen = {
-            let mut state = self.world.state();
-            let random = &mut state.random;
-            [
-                random.once_in(faults.kills),
-                random.once_in(faults.prototype_kills),
-                random.once_in(faults.stops),
-                random.once_in(faults.thread_stops),
-                random.once_in(faults.jumps),
-                random.once_in(faults.restarts),
-                random.once_in(faults.changes),
-                random.once_in(faults.garbage),
-                random.once_in(faults.full_disk),
-                random.once_in(faults.no_descriptors),
-            ]
-        };
+        let intervals = [
+            faults.kills,
+            faults.prototype_kills,
+            faults.stops,
+            faults.thread_stops,
+            faults.jumps,
+            faults.restarts,
+            faults.changes,
+            faults.garbage,
+            faults.full_disk,
+            faults.no_descriptors,
+            faults.upgrades,
+        ];
+        let mut state = self.world.state();
+        let chosen = std::array::from_fn(|fault| {
+            let (due, interval) = (&mut self.due[fault], u64::from(intervals[fault]));
+            if step < *due {
+                return false;
+            }
+            let is_first = *due == 0;
+            *due = match interval {
+                0 => u64::MAX,
+                _ => step + 1 + state.random.below(2 * interval),
+            };
+            !is_first
+        });
+        self.next_due = self.due.iter().copied().min().unwrap_or(u64::MAX);
+        chosen
+    }
+
+    /// The faults of this turn.
+    fn befall(&mut self, snapshot: &Snapshot, chosen: [bool; FAULTS]) {
         let [
             kill_worker,
             kill_prototype,
@@ -387,6 +440,7 @@ impl Judge<'_> {
             garbage,
             full,
             none,
+            upgrade,
         ] = chosen;
         if kill_worker && let Some((id, _)) = self.some_child(false) {
             kill(self.world, id);
@@ -405,11 +459,15 @@ impl Judge<'_> {
             let time = self.world.moment(Duration::from_secs(3));
             note!("thread {thread} is stopped for {time:?}");
             self.machine.stop_thread(thread, time);
+            if thread == CONTROL {
+                self.world.state().oracle.is_disturbed_at(now() + time);
+            }
         }
         if jump {
             let time = self.world.moment(Duration::from_secs(20));
             note!("the clock jumps by {time:?}");
             self.machine.jump(time);
+            self.world.state().oracle.is_disturbed_at(now());
         }
         if restart {
             self.restart();
@@ -419,6 +477,9 @@ impl Judge<'_> {
         }
         if garbage {
             self.scribble();
+        }
+        if upgrade {
+            self.upgrade();
         }
         if !full && !none {
             return;
@@ -489,6 +550,34 @@ impl Judge<'_> {
         });
     }
 
+    /// Another router takes over: it starts processes of its own, and the former ends when its last request has ended.
+    fn upgrade(&self) {
+        let world = Arc::clone(self.world);
+        if std::mem::replace(&mut world.state().is_changing, true) {
+            return;
+        }
+        world.state().oracle.counts.upgrades += 1;
+        let spec = spec(&world.plan, &self.spool, world.plan.processes);
+        let next = manager(&world, &self.wakers);
+        world.state().next = Some(next.clone());
+        let _ = spawn_on(CONTROL, async move {
+            note!("another router is to take over");
+            match next.prepare(vec![spec]).await {
+                Ok(prepared) => {
+                    prepared.commit();
+                    hand_over(&world).await;
+                }
+                Err(failures) => {
+                    note!("it does not start: {failures:?}");
+                    let mut state = world.state();
+                    let next = state.next.take();
+                    state.former.extend(next);
+                }
+            }
+            world.state().is_changing = false;
+        });
+    }
+
     fn restart(&self) {
         let world = Arc::clone(self.world);
         if std::mem::replace(&mut world.state().is_changing, true) {
@@ -504,6 +593,28 @@ impl Judge<'_> {
             world.state().is_changing = false;
         });
     }
+}
+
+/// Clients use the next router from now on. Returns when the former has ended.
+async fn hand_over(world: &World) {
+    let (former, uses) = {
+        let mut state = world.state();
+        let Some(next) = state.next.take() else {
+            return;
+        };
+        state.replace(next.application(NAME));
+        let former = state.manager.replace(next);
+        state.former.extend(former.clone());
+        (former, std::mem::take(&mut state.uses))
+    };
+    let Some(former) = former else { return };
+    world.state().oracle.first_drain.get_or_insert(now());
+    former.begin_drain();
+    while Arc::strong_count(&uses) > 1 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    former.shutdown(Some(Duration::from_secs(30))).await;
+    note!("the former router has ended");
 }
 
 /// The folder of the kept seeds.

@@ -193,5 +193,8 @@ impl Service<'_> {
     fn finish(&self, exchange: &mut Exchange) {
         self.world.state().oracle.completes(self.id);
         exchange.finish();
+        if self.request.is_ended_twice {
+            exchange.end_again();
+        }
     }
 }

@@ -37,6 +37,12 @@ pub(crate) struct State {
     pub(crate) random: Random,
     pub(crate) oracle: Oracle,
     pub(crate) manager: Option<Manager>,
+    /// That of a router that is to take over.
+    pub(crate) next: Option<Manager>,
+    /// Those of former routers, and of such that did not start: they end.
+    pub(crate) former: Vec<Manager>,
+    /// Each request of a router has a copy.
+    pub(crate) uses: Arc<()>,
     pub(crate) application: Option<Arc<ApplicationPool>>,
     pub(crate) children: BTreeMap<i32, Child>,
     next_id: i32,
@@ -71,6 +77,9 @@ impl World {
             oracle: Oracle::new(plan.is_damaged()),
             segment: None,
             manager: None,
+            next: None,
+            former: Vec::new(),
+            uses: Arc::default(),
             application: None,
             children: BTreeMap::new(),
             next_id: FIRST_ID,
@@ -128,6 +137,13 @@ impl World {
 
     pub(crate) fn manager(&self) -> Option<Manager> {
         self.state().manager.clone()
+    }
+
+    /// The managers of all routers, each of which learns of every end.
+    pub(crate) fn managers(&self) -> Vec<Manager> {
+        let state = self.state();
+        let current = state.manager.iter().chain(&state.next);
+        current.chain(&state.former).cloned().collect()
     }
 
     /// The id of a new process.

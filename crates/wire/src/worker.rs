@@ -165,7 +165,9 @@ impl UnstartedWorker {
 
     /// Makes the calling thread the worker.
     pub fn into_worker(self) -> Worker {
-        let several_cores = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
+        // A simulation runs the same on every machine.
+        let several_cores =
+            cfg!(simulated) || std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
         Worker {
             puller: Puller::new(self.id, if several_cores { MAX_SPIN } else { 0 }),
             core: Arc::new(Core {

@@ -1,7 +1,7 @@
 //! The threads of the router, and their tasks.
 
 use std::any::Any;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Waker;
@@ -27,9 +27,35 @@ pub(crate) struct Task {
     pub(crate) is_queued: bool,
 }
 
-/// All tasks.
+/// All tasks, each at the place that its number says. Numbers are not used again in a run.
 #[derive(Default)]
-pub(crate) struct Tasks {
-    pub(crate) next: u64,
-    pub(crate) all: BTreeMap<u64, Task>,
+pub(crate) struct Tasks(Vec<Option<Task>>);
+
+impl Tasks {
+    /// The number of the next task.
+    pub(crate) fn next(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    pub(crate) fn add(&mut self, task: Task) {
+        self.0.push(Some(task));
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Task> {
+        self.0.get_mut(number as usize)?.as_mut()
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Task> {
+        self.0.get_mut(number as usize)?.take()
+    }
+
+    /// Takes any of them.
+    pub(crate) fn pop(&mut self) -> Option<Task> {
+        while let Some(last) = self.0.pop() {
+            if last.is_some() {
+                return last;
+            }
+        }
+        None
+    }
 }
