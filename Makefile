@@ -24,6 +24,8 @@ HOST_MODE = $(if $(filter 0,$(shell id -u)),711,755)
 # The host for WebAssembly components takes as long to build as all the rest; `make build WASM=` leaves it out.
 WASM = 1
 LOOM = RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom
+# With the assertions of a debug build.
+SIMULATED = RUSTFLAGS="--cfg simulated" CARGO_PROFILE_QUICK_DEBUG_ASSERTIONS=true CARGO_TARGET_DIR=$(TARGET)/simulated
 # `packaging/limited` runs each test executable: see there.
 LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
 # Tests wait for processes most of the time: more of them at once than there are cores.
@@ -53,13 +55,13 @@ IN = $(if $(filter $(1),$(SHARDS)),$(STEP),@: left out:)
 # Those with test programs.
 TESTED = $(filter-out real packages,$(SHARDS))
 # Built beside the tests, which wait for processes most of the time.
-BESIDE = $(if $(filter http,$(SHARDS)),$(MAKE) --no-print-directory build-fuzz build-loom)
+BESIDE = $(if $(filter http,$(SHARDS)),$(MAKE) --no-print-directory build-fuzz build-loom build-sim)
 # The step that most others come after.
 PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs sim build-sim sim-proves
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -138,11 +140,12 @@ test-steps:
 	$(call IN,http) "the parts of the tests" packaging/test-programs --check
 	$(call IN,http languages wasm fleet) "building the tests" packaging/test-programs --shards "$(TESTED)" --build
 	$(if $(LINTED),$(call IN,http) "building what is not tested" $(CARGO) build --workspace --benches)
-	$(call IN,http languages wasm fleet) --after $(PROGRAMS) --after "building the tests" "tests$(if $(BESIDE), (loom and fuzzing are built beside them))" \
+	$(call IN,http languages wasm fleet) --after $(PROGRAMS) --after "building the tests" "tests$(if $(BESIDE), (loom, fuzzing and the simulator are built beside them))" \
 	    packaging/beside .work/beside.log "$(or $(BESIDE),:)" \
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs --shards "$(TESTED)" 2>&1 | tee $(TUTTI_TESTS)
 	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
 	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
+	$(call IN,http) "the simulator" $(MAKE) --no-print-directory sim SEEDS=1-250
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
@@ -168,6 +171,16 @@ build-fuzz:
 
 build-loom:
 	$(LOOM) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib --no-run
+
+build-sim:
+	$(SIMULATED) $(CARGO) build --profile quick -p tutti-simulator
+
+sim: build-sim ## the pool and the worker protocol on a simulated machine: SEEDS (1-1000, or `new`), for at most SECONDS of processor time; TRACE=1 prints each step
+	trap '' XFSZ; TUTTI_COMMIT=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown) $(TARGET)/simulated/quick/tutti-simulator \
+	    SEEDS=$(or $(SEEDS),1-1000) $(if $(SECONDS),SECONDS=$(SECONDS)) $(if $(TRACE),TRACE=$(TRACE)) $(if $(TWICE),TWICE=$(TWICE))
+
+sim-proves: build-sim ## the simulator finds each fault of crates/simulator/proofs, which are brought back in a copy
+	packaging/sim-proves $(TARGET)/simulated
 
 test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
 	$(LOOM) $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib

@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["document", "options", "script"]),
     ("http", &[]),
     ("gateway", &[]),
-    ("wire", &["options"]),
+    ("wire", &["options", "simulated"]),
     ("sys", &[]),
     ("metrics", &[]),
     ("routing", &["config", "http", "script"]),
@@ -28,7 +28,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "pool",
         &[
-            "config", "options", "http", "log", "metrics", "spool", "wire", "sys",
+            "config",
+            "options",
+            "http",
+            "log",
+            "metrics",
+            "simulated",
+            "spool",
+            "wire",
+            "sys",
         ],
     ),
     ("upstream", &["config", "dialer", "sys", "tls"]),
@@ -190,6 +198,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", &["sys", "wire", "pool", "worker"]),
+    ("simulated", &[]),
+    (
+        "simulator",
+        &["options", "pool", "simulated", "spool", "sys", "wire"],
+    ),
     ("sdk/c", &["worker", "wire", "sys", "testkit"]),
     (
         "sdk/cgi",

@@ -18,7 +18,8 @@ pub(crate) struct TypeNames(BTreeMap<String, BTreeMap<String, String>>);
 impl TypeNames {
     /// Adds the types of a crate that other crates can name.
     pub(crate) fn add(&mut self, member: &Member, files: &[SourceFile]) {
-        let is_read = member.is_shipped() && !["testkit", "sdk/c"].contains(&&*member.name);
+        let is_read = member.is_shipped()
+            && !["simulated", "simulator", "testkit", "sdk/c"].contains(&&*member.name);
         let roots = member.roots.iter();
         for root in roots.filter(|root| is_read && root.ends_with("/lib.rs")) {
             self.add_library(&member.name, root, files);

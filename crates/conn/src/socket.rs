@@ -133,6 +133,14 @@ pub fn poll_receive(
     }
 }
 
+/// True if the kernel has bytes for [`poll_receive`] that it may not have reported yet: it reports events only when a thread asks for them, and
+/// a thread that did not run for a while asks after its timers have expired.
+pub fn has_unread(socket: &OwnedFd) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let mut first = [0_u8; 1];
+    rustix::net::recv(socket.as_fd(), &mut first, flags).is_ok_and(|(read, _)| read > 0)
+}
+
 /// Sends as much as the socket accepts now; true if that was everything.
 ///
 /// # Errors

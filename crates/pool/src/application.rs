@@ -19,6 +19,7 @@ use crate::error::SubmitError;
 use crate::exchange::ApplicationExchange;
 use crate::failure::StartFailure;
 use crate::generation::{Admission, Generation, Regions};
+use crate::runtime;
 use crate::shared::{Admit, Shared};
 use crate::spec::{Abandoned, AppSpec};
 use crate::threads;
@@ -287,7 +288,7 @@ impl ApplicationPool {
         };
         let describe = |(arrived, line, worker): (Instant, String, Option<u32>)| OldRequest {
             line,
-            age: arrived.elapsed(),
+            age: runtime::now().saturating_duration_since(arrived),
             process: worker.and_then(pid_of),
         };
         oldest.into_iter().map(describe).collect()
@@ -299,6 +300,12 @@ impl ApplicationPool {
         let segment = &self.generation.load().segment;
         let free = segment.layout().slots - segment.slots_in_use();
         (free, self.shared.waiting.len())
+    }
+
+    /// The number of slots, free or not.
+    #[cfg(simulated)]
+    pub fn slots(&self) -> u32 {
+        self.generation.load().segment.layout().slots
     }
 
     fn check_admission(&self) -> Result<(), SubmitError> {
@@ -338,7 +345,7 @@ impl ApplicationPool {
             (a, b) => a.or(b),
         };
         match patience.and_then(|patience| arrived.checked_add(patience)) {
-            Some(deadline) => tokio::time::timeout_at(deadline.into(), turn)
+            Some(deadline) => runtime::timeout_at(deadline.into(), turn)
                 .await
                 .unwrap_or(Err(SubmitError::Timeout)),
             None => turn.await,
@@ -376,7 +383,9 @@ impl ApplicationPool {
             .shared
             .waiting
             .oldest()
-            .map_or(Duration::ZERO, |since| since.elapsed());
+            .map_or(Duration::ZERO, |since| {
+                runtime::now().saturating_duration_since(since)
+            });
         Duration::from_secs(waited.as_secs().clamp(1, 60))
     }
 

@@ -7,10 +7,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use rustix::event::{EventfdFlags, eventfd};
-use tokio::task::AbortHandle;
-
 use crate::readiness::readable;
+use crate::runtime::{self, AbortHandle};
+use rustix::event::{EventfdFlags, eventfd};
 
 /// One for each listen thread.
 #[derive(Debug)]
@@ -58,7 +57,7 @@ impl Bells {
             .unwrap_or_else(PoisonError::into_inner);
         // Registered at once, so that no ring after this is missed.
         if let Some(Ok(event)) = unwatched.take().map(readable) {
-            let task = tokio::spawn(async move {
+            let task = runtime::spawn(async move {
                 // The counter is never read: every write is an edge (eventfd(2), epoll(7)).
                 while let Ok(mut ready) = event.readable().await {
                     ready.clear_ready();

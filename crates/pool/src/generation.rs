@@ -36,14 +36,15 @@ use crate::stack_replies::StackRequest;
 const SLOTS_PER_WORKER: u32 = 4;
 
 /// Fewest slots: bursts on a small pool are queued in the segment, where workers take them without the router.
-const MIN_SLOTS: u32 = 256;
+/// A simulation has few, so that they run out.
+const MIN_SLOTS: u32 = if cfg!(simulated) { 4 } else { 256 };
 
 /// Worker numbers beyond twice the processes: during a takeover there are old and new workers at once, and some that are still draining
 /// from before.
 const SPARE_NUMBERS: u32 = 4;
 
 /// Fewest worker numbers: one group of idle words, so that a small pool can grow without a new segment.
-const MIN_NUMBERS: u32 = 64;
+const MIN_NUMBERS: u32 = if cfg!(simulated) { 8 } else { 64 };
 
 /// Makes the router's end of a worker's event, a pipe. Workers open the same pipe anew, so they cannot make this end block; an eventfd has
 /// one set of flags for all, and a listen thread that writes it could be blocked.

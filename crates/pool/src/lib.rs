@@ -26,6 +26,8 @@
 // A start failure is large and rare; boxing it would only burden the code that makes one.
 #![allow(clippy::result_large_err)]
 #![forbid(unsafe_code)]
+// A simulated timer takes the same type as the rest.
+#![cfg_attr(simulated, allow(clippy::useless_conversion))]
 
 #[cfg(not(loom))]
 mod application;
@@ -55,6 +57,8 @@ mod output;
 mod readiness;
 #[cfg(not(loom))]
 mod request_line;
+#[cfg(not(loom))]
+mod runtime;
 #[cfg(not(loom))]
 mod scheduling;
 #[cfg(not(loom))]

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,6 +18,7 @@ use crate::eventfds::ThreadWakers;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::{Launcher, LogSink, ProcessExit};
+use crate::runtime;
 use crate::scheduling::{Clocks, Scheduling, SystemClocks};
 use crate::shared::Shared;
 use crate::spec::AppSpec;
@@ -82,9 +83,7 @@ impl Manager {
         threads: Arc<ThreadWakers>,
         clocks: Box<dyn Clocks>,
     ) -> Manager {
-        let cores = u32::try_from(tutti_sys::proc::cpu_count())
-            .unwrap_or(1)
-            .max(1);
+        let cores = clocks.cores().max(1);
         let context = Arc::new(Context {
             launcher,
             log,
@@ -280,7 +279,7 @@ impl Manager {
 
     /// Ends all applications: returns when every process has ended. Requests have until `deadline`; none means unlimited.
     pub async fn shutdown(&self, deadline: Option<Duration>) {
-        let deadline = deadline.map(|deadline| Instant::now() + deadline);
+        let deadline = deadline.map(|deadline| runtime::now() + deadline);
         let handles = {
             let mut state = self.state();
             state.live.clear();
@@ -387,7 +386,7 @@ impl Starts {
         let (failed, mut failures) = mpsc::unbounded_channel();
         for (_, started) in self.under_way {
             let failed = failed.clone();
-            tokio::spawn(async move {
+            runtime::spawn(async move {
                 // An application that was stopped while starting is not needed any more, and its caller needs no report.
                 let failure = match started.await {
                     Ok(Ok(report)) => report.missing,
@@ -463,7 +462,7 @@ impl PreparedApplications {
         let fresh = std::mem::take(&mut self.fresh);
         for handle in &fresh {
             handle.send(Event::Retire {
-                deadline: Some(Instant::now()),
+                deadline: Some(runtime::now()),
             });
         }
         fresh

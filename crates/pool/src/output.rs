@@ -5,10 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::io::unix::AsyncFd;
-
 use crate::launcher::LogSink;
 use crate::readiness::readable;
+use crate::runtime::AsyncFd;
 use crate::stack_replies::Answers;
 
 /// Bytes kept for error reports: a traceback of ordinary length.

@@ -20,6 +20,11 @@ pub(crate) const SHORT: Duration = Duration::from_millis(1);
 
 /// Clocks of CPU time, which never go backwards.
 pub trait Clocks: Send + Sync {
+    /// The number of cores that this process may use.
+    fn cores(&self) -> u32 {
+        u32::try_from(tutti_sys::proc::cpu_count()).unwrap_or(1)
+    }
+
     /// The machine's time that was not idle. `None` if unknown.
     fn machine(&self) -> Option<Duration>;
 

@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Map;
+#[cfg(not(simulated))]
 use tutti_config::model;
+#[cfg(not(simulated))]
+use tutti_options::Named;
+use tutti_options::Options as _;
 use tutti_options::application::Common;
 pub use tutti_options::processes::{Abandoned, Limits, Processes, ScaledProcesses};
 use tutti_options::types::Special;
-use tutti_options::{Named, Options as _};
 use tutti_spool::SpoolPlace;
 use tutti_wire::control::Start;
 
@@ -47,6 +50,7 @@ pub(crate) const DEFAULT_TAKEN_OVER: NonZeroU32 = NonZeroU32::new(256).unwrap();
 
 impl AppSpec {
     /// Makes the specification of a configured application. `max_body_size` is the largest of all parts of the configuration.
+    #[cfg(not(simulated))]
     pub fn from_config(app: &model::Application, spool: SpoolPlace, max_body_size: u64) -> AppSpec {
         AppSpec {
             name: app.name.as_str().into(),

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use tutti_wire::SlotId;
 
 use crate::generation::Generation;
+use crate::runtime;
 use crate::stack_replies::StackRequest;
 
 /// A worker that does not answer in this time is in the kernel, or writes its output elsewhere.
@@ -49,9 +50,9 @@ impl Whereabouts {
         shared.signal.raise();
         let process = asked.await.ok()?;
         let has_begun = shared.answers.begun(process)?;
-        let begun = tokio::time::timeout(PATIENCE, has_begun.notified()).await;
+        let begun = runtime::timeout(PATIENCE, has_begun.notified()).await;
         if begun.is_ok() {
-            tokio::time::sleep(SETTLED).await;
+            runtime::sleep(SETTLED).await;
         }
         Some(StackLocation {
             process,

@@ -7,6 +7,7 @@
 //!
 //! Must never happen: a thread sleeps while a completion is set and `sleeping` is not.
 
+#[cfg(not(simulated))]
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
@@ -24,15 +25,28 @@ struct Current {
     waiting_for: Vec<Arc<Generation>>,
 }
 
+#[cfg(not(simulated))]
 thread_local! {
     static CURRENT: RefCell<Current> = RefCell::default();
+}
+
+/// Calls `act` with the calling thread's own state.
+#[cfg(not(simulated))]
+fn with_current<T>(act: impl FnOnce(&mut Current) -> T) -> T {
+    CURRENT.with_borrow_mut(act)
+}
+
+/// The same for a thread of a simulated machine.
+#[cfg(simulated)]
+fn with_current<T>(act: impl FnOnce(&mut Current) -> T) -> T {
+    tutti_simulated::thread_local(act)
 }
 
 impl ThreadWakers {
     /// Makes the calling thread listen thread number `thread`; call it before anything else of the pool.
     pub fn enter(self: &Arc<Self>, thread: u32) {
         debug_assert!(thread < self.count());
-        CURRENT.with_borrow_mut(|current| {
+        with_current(|current| {
             current.thread = Some((thread, Arc::clone(self)));
         });
     }
@@ -58,7 +72,7 @@ impl ThreadWakers {
 
 /// The number of the calling listen thread, if it is one.
 pub(crate) fn current() -> Option<u32> {
-    CURRENT.with_borrow(|current| current.thread.as_ref().map(|(thread, _)| *thread))
+    with_current(|current| current.thread.as_ref().map(|(thread, _)| *thread))
 }
 
 /// Called when the calling thread submits a request in this segment: it needs its completions.
@@ -70,7 +84,7 @@ pub(crate) fn wait_for(thread: u32, generation: &Arc<Generation>) {
     );
     if generation.list_thread(thread) {
         generation.bells.watch(thread, drain);
-        CURRENT.with_borrow_mut(|current| current.waiting_for.push(Arc::clone(generation)));
+        with_current(|current| current.waiting_for.push(Arc::clone(generation)));
     }
 }
 
@@ -122,7 +136,7 @@ pub fn unpark() {
 }
 
 fn signal_self() {
-    let thread = CURRENT.with_borrow(|current| current.thread.clone());
+    let thread = with_current(|current| current.thread.clone());
     if let Some((index, threads)) = thread
         && let Some(fd) = threads.eventfd(index)
     {
@@ -133,7 +147,7 @@ fn signal_self() {
 
 /// Calls `act` with the list, which is taken out meanwhile: a woken task may call back into the pool.
 fn with_list(act: impl FnOnce(u32, &mut Vec<Arc<Generation>>)) {
-    let taken = CURRENT.with_borrow_mut(|current| {
+    let taken = with_current(|current| {
         if current.waiting_for.is_empty() {
             return None;
         }
@@ -145,7 +159,7 @@ fn with_list(act: impl FnOnce(u32, &mut Vec<Arc<Generation>>)) {
     };
     debug_assert!(list.iter().all(|generation| generation.is_listed(thread)));
     act(thread, &mut list);
-    CURRENT.with_borrow_mut(|current| {
+    with_current(|current| {
         // Keeps the capacity, and what was added meanwhile.
         list.append(&mut current.waiting_for);
         current.waiting_for = list;

@@ -416,8 +416,9 @@ async fn end(
     manager: &Manager,
 ) {
     let commands = &service.0.commands;
-    service.close_listeners();
+    // In this order: a connection that must end gives its client time for one more request only if the server ends.
     server.drain();
+    service.close_listeners();
     commands.stop_mules();
     if how == Stop::Graceful {
         manager.begin_drain();

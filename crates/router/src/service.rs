@@ -198,7 +198,11 @@ impl RouterService {
     }
 
     /// Closes all listening sockets, so that no new client waits for an answer that will not come. Requests in progress continue.
+    ///
+    /// # Panics
+    /// If the server does not drain yet: connections would be closed as those of a removed listener are, at once.
     pub(super) fn close_listeners(&self) {
+        assert!(self.0.server.is_draining());
         let mut config = Config::clone(&self.0.config.load());
         config.listeners.clear();
         self.replace_snapshot(&config);

@@ -406,6 +406,11 @@ impl Server {
         self.close_listeners();
     }
 
+    /// True after [`drain`](Self::drain) or [`drain_gently`](Self::drain_gently).
+    pub fn is_draining(&self) -> bool {
+        self.shared.is_draining.load(Ordering::Relaxed)
+    }
+
     /// Ends a [gentle](Self::drain_gently) drain: WebSocket connections are closed with 1012. Others end with the process.
     pub fn cut(&self) {
         self.shared.is_cut.store(true, Ordering::Relaxed);

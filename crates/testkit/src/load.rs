@@ -68,8 +68,8 @@ pub struct Outcome {
     /// The same on a reused connection, which the server may have closed for idleness before it saw the request.
     /// Clients ask again by themselves (RFC 9112 section 9.3.1).
     pub closed_on_reuse: u64,
-    /// The same where the client has let [`REUSE_WITHIN`] pass since the answer before: a machine under load stops clients,
-    /// too, and a server that stops waits no longer for their next request.
+    /// The same where [`REUSE_WITHIN`] has passed since the request before: a machine under load stops clients, too, and a
+    /// server that stops waits no longer for their next request.
     pub closed_after_pause: u64,
     /// The answer was cut short, which its framing shows.
     pub broken: u64,
@@ -225,9 +225,9 @@ struct LoadClient<'a> {
     options: &'a LoadOptions,
     stream: Option<TcpStream>,
     uses: u32,
-    /// When the answer before had come.
-    answered: Instant,
-    /// The time from then until the request was sent.
+    /// When the latest request was sent. The time of its answer is not known: a client that the machine does not run reads it late.
+    asked: Instant,
+    /// The time between the last two requests.
     paused: Duration,
     buffer: Vec<u8>,
 }
@@ -238,7 +238,7 @@ impl<'a> LoadClient<'a> {
             options,
             stream: None,
             uses: 0,
-            answered: Instant::now(),
+            asked: Instant::now(),
             paused: Duration::ZERO,
             buffer: Vec::new(),
         }
@@ -317,11 +317,10 @@ impl<'a> LoadClient<'a> {
         self.uses += 1;
         // A write may fail because the server has answered early and closed: the answer decides.
         let _ = stream.write_all(&self.options.request);
-        self.paused = self.answered.elapsed();
+        let asked = Instant::now();
+        self.paused = asked - std::mem::replace(&mut self.asked, asked);
         self.buffer.clear();
-        let reply = read_reply(stream, &mut self.buffer, "GET");
-        self.answered = Instant::now();
-        match reply {
+        match read_reply(stream, &mut self.buffer, "GET") {
             Ok(Some(reply)) if reply.is_whole => End::Answer {
                 status: reply.status,
                 right: (self.options.expect)(&reply.body),

@@ -107,15 +107,36 @@ impl std::fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
+/// The time of the clock that the pool and the workers go by.
+#[inline]
+pub fn now() -> std::time::Instant {
+    #[cfg(simulated)]
+    return tutti_simulated::now();
+    #[cfg(not(simulated))]
+    std::time::Instant::now()
+}
+
 /// CLOCK_MONOTONIC in microseconds: the clock of `begun_us`.
-#[cfg(not(loom))]
+#[cfg(simulated)]
+pub fn now_us() -> u64 {
+    tutti_simulated::elapsed().as_micros() as u64
+}
+
+/// CLOCK_MONOTONIC in milliseconds: the clock of `deadline_ms` and `idle_since_ms`.
+#[cfg(simulated)]
+pub fn now_ms() -> u64 {
+    tutti_simulated::elapsed().as_millis() as u64
+}
+
+/// CLOCK_MONOTONIC in microseconds: the clock of `begun_us`.
+#[cfg(not(any(loom, simulated)))]
 pub fn now_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
 /// CLOCK_MONOTONIC in milliseconds, to the kernel's tick (4 ms): the clock of `deadline_ms` and `idle_since_ms`.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, simulated)))]
 pub fn now_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000

@@ -118,8 +118,8 @@ impl Mapping {
         if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
             return Err(invalid("segment is not sealed against shrinking"));
         }
-        let length = usize::try_from(rustix::fs::fstat(file)?.st_size)
-            .map_err(|_| invalid("segment has no length"))?;
+        let stat = rustix::fs::fstat(file)?;
+        let length = usize::try_from(stat.st_size).map_err(|_| invalid("segment has no length"))?;
         if length < size_of::<Header>() {
             return Err(invalid("segment is shorter than its header"));
         }
@@ -136,6 +136,8 @@ impl Mapping {
         }?;
         let start =
             NonNull::new(start.cast::<u8>()).ok_or_else(|| invalid("segment mapped at zero"))?;
+        #[cfg(simulated)]
+        tutti_simulated::mapped(start.as_ptr() as usize, length, stat.st_ino);
         Ok(Self { start, length })
     }
 
@@ -204,6 +206,8 @@ impl Drop for Mapping {
             return;
         }
         debug_assert!(self.length >= size_of::<Header>());
+        #[cfg(simulated)]
+        tutti_simulated::unmapped(self.start.as_ptr() as usize);
         // SAFETY: exactly the range that `new` mapped; every reference into it borrowed `self` and is gone.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.length) };
     }

@@ -2,7 +2,7 @@
 //!
 //! The logic of `worker::Worker::next_request` without its memory, so that loom explores exactly this code.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::idle::{ASLEEP_ON_EVENT, AWAKE, Idle, NOTIFIED, Slept, sleep, wake_one};
 use crate::queue::Queue;
@@ -171,7 +171,7 @@ impl Puller {
         if field.idle().is_brisk(self.worker) {
             field.idle().clear_brisk(self.worker);
         }
-        let from = Instant::now();
+        let from = crate::now();
         let slept = sleep(
             &field.idle(),
             self.worker,
@@ -184,7 +184,7 @@ impl Puller {
         );
         if slept == Slept::Notified {
             self.is_searching = true;
-            self.spin = if from.elapsed() < SHORT_SLEEP {
+            self.spin = if crate::now().saturating_duration_since(from) < SHORT_SLEEP {
                 (self.spin * 2).max(FIRST_SPIN).min(self.max_spin)
             } else {
                 (self.spin / 2).max(self.min_spin)

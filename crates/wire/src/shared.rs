@@ -240,7 +240,7 @@ impl Shared {
     }
 
     /// The whole segment as bytes, for tests that write at random.
-    #[cfg(any(test, fuzzing))]
+    #[cfg(any(test, fuzzing, simulated))]
     pub(crate) fn raw(&self) -> Option<SpanMut<'_>> {
         self.map
             .bytes(0, u32::try_from(self.geometry.total_length).ok()?)

@@ -2,10 +2,16 @@
 //!
 //! `queue`, `idle`, `slotmap` and `ring` take their atomics from here so that `loom` explores exactly the code that runs in production
 //! (`--cfg loom`). Under loom a futex is a mutex and a condition variable that only [`Futex::wake`] signals, so a lost wake-up shows as a
-//! deadlock.
+//! deadlock. With `--cfg simulated` they are those of a simulated machine, where another process may run before each access.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, simulated)))]
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(simulated)]
+pub(crate) use std::sync::atomic::Ordering;
+
+#[cfg(simulated)]
+pub(crate) use tutti_simulated::{AtomicU32, AtomicU64, fence};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -30,6 +36,7 @@ impl Futex {
     }
 
     /// Sleeps while the word is `expected`. Returns on a wake-up, a signal, or at once when the word differs.
+    #[cfg(not(simulated))]
     pub(crate) fn wait(&self, expected: u32) {
         // Not FUTEX_PRIVATE: the word is shared between processes. Every error means "check again".
         let _ = rustix::thread::futex::wait(
@@ -40,11 +47,22 @@ impl Futex {
         );
     }
 
+    #[cfg(simulated)]
+    pub(crate) fn wait(&self, expected: u32) {
+        tutti_simulated::wait(&self.0, expected);
+    }
+
     /// Wakes all sleepers: one thread, or the two of a detached exchange.
+    #[cfg(not(simulated))]
     pub(crate) fn wake(&self) {
         // The kernel takes a signed number.
         let all = i32::MAX.cast_unsigned();
         let _ = rustix::thread::futex::wake(&self.0, rustix::thread::futex::Flags::empty(), all);
+    }
+
+    #[cfg(simulated)]
+    pub(crate) fn wake(&self) {
+        tutti_simulated::wake(&self.0);
     }
 }
 

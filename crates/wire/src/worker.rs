@@ -30,7 +30,7 @@ use crate::layout::Layout;
 use crate::pull::{Field, Puller};
 use crate::shared::Shared;
 use crate::sync::{AtomicU32, Ordering};
-use crate::{interrupt, now_ms};
+use crate::{interrupt, now, now_ms};
 
 /// Most rounds of a spin before sleep, each a check of the queue and a pause: about the cost of a sleep and wake-up across cores (34 µs on
 /// a two-core virtual machine, docs/project/decisions/0001-bitmaps-not-rings.md), beyond which spinning cannot pay.
@@ -56,6 +56,25 @@ impl Attached {
         Ok(Self {
             shared: Arc::new(Shared::open(file)?),
         })
+    }
+
+    /// Writes into the words that both sides rely on, as a worker may that runs wild: `place` counts them.
+    #[cfg(simulated)]
+    pub fn scribble(&self, place: u64, value: u64) {
+        let geometry = &self.shared.geometry;
+        let before = geometry.slot_offset / 8;
+        let of_slot = u64::from(crate::layout::CONTROL_LENGTH) / 8;
+        let place = place % (before + u64::from(geometry.layout.slots) * of_slot);
+        let offset = match place.checked_sub(before) {
+            None => place * 8,
+            Some(word) => {
+                let slot = word / of_slot * u64::from(crate::layout::SLOT_STRIDE);
+                geometry.slot_offset + slot + word % of_slot * 8
+            }
+        };
+        if let Some(raw) = self.shared.raw() {
+            let _ = raw.write(offset as usize, &value.to_ne_bytes());
+        }
     }
 
     /// The segment's layout.
@@ -146,7 +165,9 @@ impl UnstartedWorker {
 
     /// Makes the calling thread the worker.
     pub fn into_worker(self) -> Worker {
-        let several_cores = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
+        // A simulation runs the same on every machine.
+        let several_cores =
+            cfg!(simulated) || std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
         Worker {
             puller: Puller::new(self.id, if several_cores { MAX_SPIN } else { 0 }),
             core: Arc::new(Core {
@@ -200,14 +221,15 @@ impl Pace {
     /// Called when a request has been claimed.
     fn start(&mut self) {
         if self.claims.is_multiple_of(Self::SAMPLED) {
-            self.started = Some(Instant::now());
+            self.started = Some(now());
         }
         self.claims = self.claims.wrapping_add(1);
     }
 
     /// Called when the worker is ready for the next request; returns whether its requests are short, if that was measured now.
     fn finish(&mut self) -> Option<bool> {
-        let took = self.started.take()?.elapsed().min(Self::LONGEST);
+        let started = self.started.take()?;
+        let took = now().saturating_duration_since(started).min(Self::LONGEST);
         let average = self
             .average
             .map_or(took, |average| (average * 3 + took) / 4);

@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::net::SendFlags;
-use tokio::io::unix::AsyncFd;
 use tutti_sys::seqpacket;
 use tutti_wire::control::{FromPrototype, MAX_MESSAGE, ToPrototype, decode, encode};
 
 use crate::readiness::readable;
+use crate::runtime::AsyncFd;
 
 /// The socket, and the mapping of process ids.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{Generation, Interrupted};
 use crate::launcher::{Level, ProcessExit};
+use crate::runtime::now;
 
 /// A worker that dies this soon after it became ready, without having taken a request, counts as a failed start: replacing it without a
 /// pause would only burn time.
@@ -107,7 +108,7 @@ impl Supervisor {
                     );
                 }
                 self.shared.note_restart();
-                let is_young = requests == 0 && since.elapsed() < INFANCY;
+                let is_young = requests == 0 && now().saturating_duration_since(since) < INFANCY;
                 if is_young && !self.died_with_prototype(prototype, status) {
                     let moment = "before its first request";
                     self.worker_not_started(prototype, since, report, status, moment);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::table::ProcessTable;
 use crate::launcher::ProcessExit;
+use crate::runtime;
 
 /// Main and a prototype use different sockets: the end of a process may be known before its start. Not for long, and its id may be reused
 /// afterwards.
@@ -34,7 +35,7 @@ impl Exits {
 
     /// Keeps the end of an unknown process for a moment.
     pub(super) fn keep_unknown(&mut self, pid: i32, status: ProcessExit) {
-        let now = Instant::now();
+        let now = runtime::now();
         self.unknown.retain(|(_, _, at)| now < *at + NEWS_DELAY);
         self.unknown.push_back((pid, status, now));
     }
@@ -46,7 +47,7 @@ impl Exits {
             .iter()
             .position(|(unknown, ..)| *unknown == pid)?;
         let (_, status, at) = self.unknown.remove(position)?;
-        (at.elapsed() < NEWS_DELAY).then_some(status)
+        (runtime::now().saturating_duration_since(at) < NEWS_DELAY).then_some(status)
     }
 }
 
@@ -79,11 +80,7 @@ impl MissingWorkers {
         }
         self.last = Some(now);
         let gone = orphans
-            .filter(|worker| {
-                worker
-                    .pid
-                    .is_some_and(|pid| !tutti_sys::signal::exists(pid))
-            })
+            .filter(|worker| worker.pid.is_some_and(|pid| !runtime::exists(pid)))
             .map(|worker| (worker.prototype, worker.number));
         // Main may have just reaped it: its report, with the status, has until the next round to arrive.
         let (lost, missing): (Vec<_>, Vec<_>) =

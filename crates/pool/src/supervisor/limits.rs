@@ -16,6 +16,7 @@ use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
 use crate::launcher::Level;
+use crate::runtime::now;
 
 /// Interval between measurements of the memory of workers: one costs a few microseconds (`/proc/PID/statm`).
 const MEASURE_INTERVAL: Duration = Duration::from_millis(100);
@@ -99,7 +100,7 @@ impl Supervisor {
     fn replace_late(&mut self, generation: &Arc<Generation>, number: u32) {
         let worker = self.table.worker_at(generation, number);
         if let Some(worker) = worker.filter(|worker| worker.is_ready()) {
-            worker.drain(Instant::now());
+            worker.drain(now());
             self.shared.note_restart();
         }
     }

@@ -51,6 +51,7 @@ use crate::error::ExchangeError;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::Level;
+use crate::runtime;
 use crate::shared::{Admit, Shared};
 
 /// The interval while a pool may have to grow.
@@ -144,24 +145,26 @@ impl Supervisor {
             memory_warnings: LineLimit::new(WARNING_INTERVAL, 1),
             random: scale::Random::new(),
         };
-        tokio::spawn(supervisor.run());
+        runtime::spawn(supervisor.run());
         (Handle::new(sender), is_started)
     }
 
     async fn run(mut self) {
         loop {
-            let wake = self.reconcile(Instant::now());
+            let wake = self.reconcile(runtime::now());
             if self.is_over() {
                 break;
             }
             let shared = Arc::clone(&self.shared);
             let sleep = async {
                 match wake {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    Some(at) => runtime::sleep_until(at.into()).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
+                // In a fixed order, which a simulation repeats: all events are handled below in any case.
+                biased;
                 event = self.events.recv() => {
                     if let Some(event) = event {
                         self.handle(event);
@@ -188,7 +191,7 @@ impl Supervisor {
             Event::Exited { pid, status } => self.exits.report(pid, status),
             Event::Restart(reply) => self.restart(reply),
             Event::Retire { deadline } => {
-                self.mode = self.mode.retired(deadline, Instant::now());
+                self.mode = self.mode.retired(deadline, runtime::now());
             }
             Event::Watch { limit } => self.watch(limit),
             Event::Adapt => self.adapt(),
@@ -249,7 +252,7 @@ impl Supervisor {
             }
             FromPrototype::ForkFailed { worker, message } => {
                 let worker = self.table.take_worker(prototype, worker);
-                let begun = worker.map_or_else(Instant::now, |worker| worker.since);
+                let begun = worker.map_or_else(runtime::now, |worker| worker.since);
                 let failure = self.failure_of(prototype, 0, "fork".to_owned(), message, None);
                 self.start_failed(Some(prototype), begun, failure);
             }
@@ -326,7 +329,7 @@ impl Supervisor {
             self.context.launcher.kill(pid, SIGKILL);
             return;
         };
-        if !worker.became_ready(pid, Instant::now()) {
+        if !worker.became_ready(pid, runtime::now()) {
             return;
         }
         if let Some(prototype) = self.table.prototype_mut(prototype) {

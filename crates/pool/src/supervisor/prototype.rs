@@ -19,6 +19,7 @@ use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::LaunchRequest;
 use crate::output::OutputPipe;
+use crate::runtime;
 
 /// The stage of a prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,9 @@ impl Prototype {
         let socket = ControlSocket::new(ours).map_err(fail)?;
         let output =
             Arc::new(OutputPipe::new(reader, Arc::clone(&app.shared.answers)).map_err(fail)?);
-        tokio::spawn(Arc::clone(&output).forward(Arc::clone(app.name()), Arc::clone(&context.log)));
+        runtime::spawn(
+            Arc::clone(&output).forward(Arc::clone(app.name()), Arc::clone(&context.log)),
+        );
         let launched = context.launcher.start_prototype(request);
         let socket = Arc::new(socket);
         let follow = Follow {
@@ -103,14 +106,14 @@ impl Prototype {
             output: Arc::clone(&output),
             events: events.clone(),
         };
-        tokio::spawn(follow.run(launched));
+        runtime::spawn(follow.run(launched));
         Ok(Prototype {
             serial,
             stage: Stage::Starting,
             pid: None,
             has_exited: false,
             has_had_workers: false,
-            started: Instant::now(),
+            started: runtime::now(),
             generation: Arc::clone(generation),
             output,
             socket,

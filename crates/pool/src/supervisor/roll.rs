@@ -18,6 +18,7 @@ use super::{Supervisor, scale};
 use crate::error::ExchangeError;
 use crate::failure::StartFailure;
 use crate::launcher::{Launched, Level};
+use crate::runtime::now;
 use crate::shared::Admit;
 
 /// If an application has been running before, requests wait for its next process through pauses shorter than this: an external cause may
@@ -42,7 +43,7 @@ impl Supervisor {
         });
         match launched {
             Ok(prototype) => self.table.prototypes.push(prototype),
-            Err(failure) => self.start_failed(Some(serial), Instant::now(), failure),
+            Err(failure) => self.start_failed(Some(serial), now(), failure),
         }
     }
 
@@ -168,7 +169,7 @@ impl Supervisor {
     /// When the start of this prototype was begun.
     pub(super) fn begun(&self, prototype: u64) -> Instant {
         let prototype = self.table.prototype(prototype);
-        prototype.map_or_else(Instant::now, |prototype| prototype.started)
+        prototype.map_or_else(now, |prototype| prototype.started)
     }
 
     /// Called when a start that was begun at that time has failed: of a prototype, or of a worker of the current one.
@@ -178,7 +179,7 @@ impl Supervisor {
         begun: Instant,
         failure: StartFailure,
     ) {
-        let now = Instant::now();
+        let now = now();
         if self.is_trial_of_a_worker(prototype) {
             self.be_lenient(&failure);
         }

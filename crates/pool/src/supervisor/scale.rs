@@ -187,9 +187,16 @@ pub(super) fn thread_limit(spec: &AppSpec, random: &mut Random) -> Option<NonZer
 pub(super) struct Random(u64);
 
 impl Random {
+    #[cfg(not(simulated))]
     pub(super) fn new() -> Random {
         use std::hash::{BuildHasher, RandomState};
         Random(RandomState::new().hash_one(()))
+    }
+
+    /// The same in a simulation, which repeats them.
+    #[cfg(simulated)]
+    pub(super) fn new() -> Random {
+        Random(tutti_simulated::random())
     }
 
     /// A number below `end` (which is not 0): splitmix64.

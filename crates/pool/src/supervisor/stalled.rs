@@ -11,12 +11,13 @@ use super::Supervisor;
 use super::stopped::{INTERVAL, REAPED_WITHIN, SUSPICIOUS, note};
 use super::worker::SIGKILL;
 use crate::launcher::{Level, ProcessExit};
+use crate::runtime::now;
 
 impl Supervisor {
     /// Called by the watchdog; a process stopped for `limit` is killed.
     pub(super) fn watch(&mut self, limit: Duration) {
         self.stopped.limit = Some(limit);
-        self.look_for_stopped(Instant::now());
+        self.look_for_stopped(now());
     }
 
     /// Checks for stopped processes if a request has waited for long.

@@ -14,6 +14,7 @@ use super::prototype::{Prototype, Stage};
 use super::worker::{Numbers, SIGKILL, Worker};
 use crate::context::Context;
 use crate::generation::Generation;
+use crate::runtime::now;
 
 /// Time after the death of its prototype in which a requested worker may appear: the message about it is in the socket already, or never
 /// will be.
@@ -155,7 +156,7 @@ impl ProcessTable {
                 threads: threads.get(),
             };
             self.workers
-                .push(Worker::asked_for(serial, numbers, mark, Instant::now()));
+                .push(Worker::asked_for(serial, numbers, mark, now()));
         }
     }
 
@@ -184,7 +185,7 @@ impl ProcessTable {
 
     /// Drains the workers for which `is_meant` holds.
     pub(super) fn drain_workers(&mut self, is_meant: impl Fn(&Worker) -> bool) {
-        let now = Instant::now();
+        let now = now();
         for worker in self.workers.iter_mut().filter(|worker| is_meant(worker)) {
             worker.drain(now);
         }
@@ -192,7 +193,7 @@ impl ProcessTable {
 
     /// Kills the workers for which `is_killed` holds.
     pub(super) fn kill_workers(&mut self, is_killed: impl Fn(&Worker) -> bool) {
-        let now = Instant::now();
+        let now = now();
         for worker in self.workers.iter_mut().filter(|worker| is_killed(worker)) {
             worker.kill(now, &*self.context.launcher);
         }
@@ -257,7 +258,7 @@ impl ProcessTable {
                 && prototype.send(&ToPrototype::Quit)
             {
                 prototype.stage = Stage::Ending;
-                prototype.started = Instant::now();
+                prototype.started = now();
             }
         }
     }

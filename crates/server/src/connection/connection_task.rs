@@ -182,6 +182,10 @@ fn poll_requests(
 
 /// Called when no bytes arrived: checks the deadline and whether the connection must end.
 fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> {
+    if connection.client.is_overdue() && connection.client.channel.has_unread() {
+        // The request arrived in time, and this thread ran too late: the event that wakes this task is on its way.
+        return Poll::Pending;
+    }
     if connection.client.is_ending() {
         // A connection accepted a moment ago may have its first request in transit; when the server stops, a kept one its next. Requests
         // must not be answered by a listener that no longer exists.

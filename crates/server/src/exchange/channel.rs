@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::unix::AsyncFd;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::{BodyPart, ReadResult};
+use tutti_conn::socket::{BodyPart, ReadResult, has_unread};
 use tutti_conn::transport::Transport;
 use tutti_tls::HandshakeFacts;
 
@@ -75,6 +75,14 @@ impl Channel {
             Self::Transport(transport) => transport.poll_receive(buffer, cx),
             Self::Stream(stream) => stream.poll_receive(buffer, cx),
             Self::Discard => Poll::Ready(Ok(ReadResult::End)),
+        }
+    }
+
+    /// True if bytes have arrived that were not reported yet; the task is woken for them.
+    pub(crate) fn has_unread(&self) -> bool {
+        match self {
+            Self::Transport(transport) => has_unread(transport.socket()),
+            Self::Stream(_) | Self::Discard => false,
         }
     }
 
