@@ -328,13 +328,14 @@ impl Decision<'_> {
         share: &CompiledShare,
         request: &R,
     ) -> Result<Below<'_>, NotBelow> {
+        let whole = self.request_path(request);
         let path = match share.prefix.as_bytes() {
             b"" => None,
-            prefix => Some(under(prefix, self.path(request)).ok_or(NotBelow)?),
+            prefix => Some(under(prefix, whole.path()).ok_or(NotBelow)?),
         };
         Ok(Below {
             decision: self,
-            path: path.map(|path| OwnedPath::decoded(path.to_vec())),
+            path: path.map(|path| OwnedPath::decoded(path.to_vec(), whole.query())),
         })
     }
 }
