@@ -399,6 +399,49 @@ fn folders_are_listed_where_options_say_so() {
     let (action, lost) = list(text);
     assert_eq!((&action["listing"], lost), (&json!("html"), vec![]));
     assert_eq!(action["fallback"]["rewrite"], json!("/index.html"));
+    // A name without a file has the resource before there is a list.
+    let (action, lost) = list("Options Indexes\nFallbackResource /b.html");
+    assert_eq!((&action["listing"], lost), (&Value::Null, vec![]));
+    assert_eq!(action["rewrite"], json!("/b.html"));
+}
+
+/// Apache lists no folder if a section refuses a name of its index, be there such a file or not.
+#[test]
+fn a_refused_index_closes_its_folder() {
+    const REFUSED: &str = "<Files index.html>\nRequire all denied\n</Files>";
+    for (text, leads_to) in [
+        ("Options Indexes", "listing"),
+        ("FallbackResource /b.html", "/b.html"),
+        (
+            "DirectoryIndex index.html home.htm\nOptions Indexes",
+            "listing",
+        ),
+    ] {
+        let imported = host(&format!("{text}\n{REFUSED}"));
+        assert_eq!(lost(&imported), [], "{text}");
+        let routes = imported.configuration["routes"].clone();
+        let action = |route: &str, uri: &str| {
+            let steps = routes[route].as_array().unwrap().clone();
+            let matches = |step: &&Value| {
+                let pattern = step["match"]["uri"].as_str().unwrap_or("*");
+                let pattern = Pattern::parse(pattern, DECODED).unwrap();
+                pattern.found_in(uri.as_bytes()).unwrap()
+            };
+            steps.iter().find(matches).unwrap()["action"].clone()
+        };
+        let first = action("s", "/x/");
+        assert_eq!(first["rewrite"], json!("${uri}index.html"), "{text}");
+        let checks = first["pass"].as_str().unwrap().replace("routes/", "");
+        let refused = action(&checks, "/x/index.html");
+        let next = refused["pass"].as_str().unwrap().replace("routes/", "");
+        let mut last = action(&next, "/x/");
+        while last["fallback"].is_object() {
+            last = last["fallback"].clone();
+        }
+        assert_eq!(last, json!({"return": 403}), "{text}");
+        // Where the name is allowed, a folder without the file is as before.
+        assert!(routes.to_string().contains(leads_to), "{text}");
+    }
 }
 
 #[test]

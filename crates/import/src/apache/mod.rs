@@ -21,6 +21,7 @@ mod grammar;
 mod harmless_directives;
 mod headers;
 mod htaccess;
+mod index;
 mod listen;
 mod lists;
 mod logs;
