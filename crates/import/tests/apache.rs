@@ -395,7 +395,7 @@ fn folders_are_listed_where_options_say_so() {
         assert_eq!(list(&text), (json!({"return": 404}), vec![]), "{options}");
     }
     // A path that is no folder goes on.
-    let text = "Options Indexes\nFallbackResource /index.html";
+    let text = "DirectoryIndex disabled\nOptions Indexes\nFallbackResource /index.html";
     let (action, lost) = list(text);
     assert_eq!((&action["listing"], lost), (&json!("html"), vec![]));
     assert_eq!(action["fallback"]["rewrite"], json!("/index.html"));
@@ -1679,4 +1679,44 @@ fn a_group_that_is_not_known_says_what_to_write() {
         finding.hint.contains("`Require user NAME …`"),
         "{finding:?}"
     );
+}
+
+/// The answers of a section for methods are one list: a method without an entry is allowed.
+#[test]
+fn a_login_is_asked_for_some_methods() {
+    let text = "<Location /dav>\nAuthType Basic\nAuthUserFile /etc/users\nAuthName a\n<LimitExcept GET OPTIONS>\nRequire valid-user\n</LimitExcept>\n</Location>";
+    let memory = Memory::of(&[
+        (
+            MAIN,
+            &format!("<VirtualHost *:80>\nServerName s\nDocumentRoot /srv\n{text}\n</VirtualHost>"),
+        ),
+        (
+            "/etc/users",
+            "anna:$2y$05$nF6krIhgwSEGy6HO5l0Y/.rTGbVCI5AQ0YvD52.0MJTgcV4lS6EKm\n",
+        ),
+    ]);
+    let imported = import(&[PathBuf::from(MAIN)], &memory).unwrap();
+    assert_eq!(lost(&imported), [], "{:#?}", imported.findings);
+    let steps = imported.configuration["routes"]["s"].as_array().unwrap();
+    let free = steps[0]["match"]["if"].as_str().unwrap();
+    assert!(free.contains("'GET'") && free.contains("'HEAD'"), "{free}");
+    assert!(steps[0]["action"]["authenticate"].is_null());
+    assert_eq!(
+        steps[1]["action"]["authenticate"]["basic"]["file"],
+        "/etc/users"
+    );
+    // Also within a group of requirements, where it was not read.
+    for inner in ["Limit POST", "LimitExcept GET"] {
+        let block = inner.split(' ').next().unwrap();
+        let text = format!(
+            "<Location /a>\n<RequireAll>\nRequire all granted\n<{inner}>\nRequire all denied\n</{block}>\n</RequireAll>\n</Location>"
+        );
+        let imported = host(&text);
+        assert_eq!(lost(&imported), [], "{text}");
+        let steps = imported.configuration["routes"]["s"].to_string();
+        assert!(
+            steps.contains("vars.method") && steps.contains("403"),
+            "{steps}"
+        );
+    }
 }

@@ -38,7 +38,7 @@ pub(super) fn read(
             .filter(|section| section.stage == Stage::Folder)
             .filter(|section| match &section.folder {
                 Some(Folder::Path(path)) => below(path, folder).is_some(),
-                Some(Folder::Match(source)) => matches(source, folder),
+                Some(Folder::Match(source) | Folder::Glob(source)) => matches(source, folder),
                 _ => false,
             });
         about
@@ -60,7 +60,7 @@ pub(super) fn read(
             Some(Folder::Path(path)) => {
                 below(&mapping.folder, path).is_some() || below(path, &mapping.folder).is_some()
             }
-            Some(Folder::Match(_)) => true,
+            Some(Folder::Match(_) | Folder::Glob(_)) => true,
             None => false,
         };
         let mut about = site
@@ -152,11 +152,11 @@ fn one(
     let around = Section {
         stage: Stage::Folder,
         folder: Some(Folder::Path(text.to_owned())),
-        directives: directives
-            .iter()
-            .filter(|directive| Section::read(directive, None).is_none())
-            .cloned()
-            .collect(),
+        directives: super::limit::with_logins(
+            directives
+                .iter()
+                .filter(|directive| Section::read(directive, None).is_none()),
+        ),
         ..Section::default()
     };
     found.push(around.clone());

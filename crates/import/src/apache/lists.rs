@@ -69,7 +69,7 @@ impl Compiler<'_> {
     /// Lists that are switched on for folders or paths of an expression, which have no step of their own.
     fn report_patterns(&mut self, spot: &Spot) {
         for section in &spot.site.sections {
-            let is_pattern = matches!(section.folder, Some(Folder::Match(_)))
+            let is_pattern = matches!(section.folder, Some(Folder::Match(_) | Folder::Glob(_)))
                 || matches!(section.location, Some(Location::Match(_)));
             let is_elsewhere = || {
                 let place = section.place(&spot.sub, Extent::Narrow);
@@ -210,7 +210,9 @@ fn ignored(spot: &Spot) -> Vec<String> {
 fn refuses(directive: &Directive) -> bool {
     match directive.key.as_str() {
         "require" => !(directive.word(0) == "all" && directive.word(1) == "granted"),
-        "requireall" | "requireany" => directive.inner().iter().any(refuses),
+        "requireall" | "requireany" | "limit" | "limitexcept" => {
+            directive.inner().iter().any(refuses)
+        }
         "requirenone" | "deny" => true,
         "order" => directive.word(0).starts_with("allow"),
         _ => false,
@@ -230,7 +232,7 @@ fn is_of_hidden_names(section: &Section) -> bool {
             .is_some_and(|name| name.starts_with('.'))
     };
     let folder = match &section.folder {
-        Some(Folder::Match(source)) => is_of_hidden_name(source, &IN_PATH),
+        Some(Folder::Match(source) | Folder::Glob(source)) => is_of_hidden_name(source, &IN_PATH),
         Some(Folder::Path(path)) => of_folder(path),
         None => false,
     };

@@ -22,6 +22,7 @@ mod harmless_directives;
 mod headers;
 mod htaccess;
 mod index;
+mod limit;
 mod listen;
 mod lists;
 mod logs;
