@@ -216,9 +216,15 @@ fn addresses_are_let_in_and_kept_out() {
         );
     }
     let steps = steps("<Location /a>\n<Limit POST>\nRequire all denied\n</Limit>\n</Location>");
+    let others = "`${(!['POST'].includes((vars.method ?? ''))) ? 1 : ''}`";
     assert_eq!(
         steps[0]["match"],
-        json!({"uri": ["/a", "/a/*"], "method": "POST"})
+        json!({"uri": ["/a", "/a/*"], "if": others})
+    );
+    assert!(steps[0]["action"]["pass"].is_string());
+    assert_eq!(
+        steps[1],
+        json!({"match": {"uri": ["/a", "/a/*"]}, "action": {"return": 403}})
     );
 }
 

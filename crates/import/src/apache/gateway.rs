@@ -443,9 +443,7 @@ fn of_file(sections: &[Section], mapping: &Mapping, name: &str) -> Vec<Section> 
         let is_about = match &section.folder {
             None => true,
             Some(Folder::Path(path)) => below(path, &mapping.folder).is_some(),
-            Some(Folder::Match(source) | Folder::Glob(source)) => {
-                super::htaccess::matches(source, &mapping.folder)
-            }
+            Some(Folder::Match(source)) => super::htaccess::matches(source, &mapping.folder),
         };
         if !is_about {
             continue;

@@ -38,7 +38,7 @@ pub(super) fn read(
             .filter(|section| section.stage == Stage::Folder)
             .filter(|section| match &section.folder {
                 Some(Folder::Path(path)) => below(path, folder).is_some(),
-                Some(Folder::Match(source) | Folder::Glob(source)) => matches(source, folder),
+                Some(Folder::Match(source)) => matches(source, folder),
                 _ => false,
             });
         about
@@ -60,7 +60,7 @@ pub(super) fn read(
             Some(Folder::Path(path)) => {
                 below(&mapping.folder, path).is_some() || below(path, &mapping.folder).is_some()
             }
-            Some(Folder::Match(_) | Folder::Glob(_)) => true,
+            Some(Folder::Match(_)) => true,
             None => false,
         };
         let mut about = site

@@ -69,7 +69,7 @@ impl Compiler<'_> {
     /// Lists that are switched on for folders or paths of an expression, which have no step of their own.
     fn report_patterns(&mut self, spot: &Spot) {
         for section in &spot.site.sections {
-            let is_pattern = matches!(section.folder, Some(Folder::Match(_) | Folder::Glob(_)))
+            let is_pattern = matches!(section.folder, Some(Folder::Match(_)))
                 || matches!(section.location, Some(Location::Match(_)));
             let is_elsewhere = || {
                 let place = section.place(&spot.sub, Extent::Narrow);
@@ -232,7 +232,7 @@ fn is_of_hidden_names(section: &Section) -> bool {
             .is_some_and(|name| name.starts_with('.'))
     };
     let folder = match &section.folder {
-        Some(Folder::Match(source) | Folder::Glob(source)) => is_of_hidden_name(source, &IN_PATH),
+        Some(Folder::Match(source)) => is_of_hidden_name(source, &IN_PATH),
         Some(Folder::Path(path)) => of_folder(path),
         None => false,
     };

@@ -31,18 +31,6 @@ pub(super) enum Folder {
     Path(String),
     /// An expression that the path of a folder is compared with.
     Match(String),
-    /// An expression for a path with wildcards, and all below it. Apache compares it with paths of files as well.
-    Glob(String),
-}
-
-impl Folder {
-    /// The expression, if it is one.
-    pub(super) fn expression(&self) -> Option<&str> {
-        match self {
-            Folder::Match(source) | Folder::Glob(source) => Some(source),
-            Folder::Path(_) => None,
-        }
-    }
 }
 
 /// Paths of requests.
@@ -317,7 +305,7 @@ impl Section {
                 section.depth = parts(bare);
                 section.folder = Some(match (is_match, has_wildcard) {
                     (true, _) => Folder::Match(source.to_owned()),
-                    (false, true) => Folder::Glob(format!("^{}(?:/|$)", of_folder_glob(bare))),
+                    (false, true) => Folder::Match(format!("^{}(?:/|$)", of_folder_glob(bare))),
                     (false, false) => Folder::Path(bare.to_owned()),
                 });
                 if is_match {
@@ -362,7 +350,10 @@ impl Section {
     }
 
     fn expressions(&self) -> impl Iterator<Item = &str> {
-        let folder = self.folder.as_ref().and_then(Folder::expression);
+        let folder = match &self.folder {
+            Some(Folder::Match(source)) => Some(source.as_str()),
+            _ => None,
+        };
         let location = match &self.location {
             Some(Location::Match(source)) => Some(source.as_str()),
             _ => None,
@@ -396,7 +387,7 @@ impl Section {
                     place.path(&format!("{}{rest}", mapping.at));
                 }
             },
-            Some(folder @ (Folder::Match(source) | Folder::Glob(source))) => {
+            Some(Folder::Match(source)) => {
                 let whole = format!(
                     "{} + (vars.uri ?? '').slice({})",
                     quoted(&mapping.folder),
@@ -405,12 +396,10 @@ impl Section {
                 let Some(test) = regex(source, Case::Exact) else {
                     return wide.then(Where::default);
                 };
-                // The part behind the last slash may be a folder, too.
+                // The part behind the last slash may be a folder, too. Apache compares files with wildcards as well, but
+                // only those that exist.
                 let cut = if wide { "" } else { ".replace(/[^/]*$/, '')" };
-                place.script(match folder {
-                    Folder::Glob(_) => format!("{test}.test({whole})"),
-                    _ => format!("[({whole}){cut}, ({whole}).replace(/\\/[^\\/]*$/, '')].some((path) => {test}.test(path))"),
-                });
+                place.script(format!("[({whole}){cut}, ({whole}).replace(/\\/[^\\/]*$/, '')].some((path) => {test}.test(path))"));
             }
         }
         match &self.location {
@@ -455,7 +444,7 @@ impl Section {
     pub(super) fn weight(&self) -> (Stage, usize) {
         let depth = match (&self.stage, &self.folder) {
             (Stage::Folder, Some(Folder::Path(path))) => parts(path),
-            (Stage::Folder, Some(Folder::Glob(_))) => self.depth,
+            (Stage::Folder, Some(Folder::Match(_))) => self.depth,
             _ => 0,
         };
         (self.stage, depth)
