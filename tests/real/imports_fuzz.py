@@ -164,8 +164,9 @@ def judge(request, old, new):
 
 
 def is_allowed(request, old, new):
-    """True for a file that cannot be posted to: Apache serves it."""
-    return request.method == "POST" and new.status in CLOSED
+    """True for a file that cannot be posted to: Apache serves it; and for a folder without its slash: Apache redirects before it looks at rules."""
+    is_folder = old.status == 301 and old.location.endswith(f"{request.target}/")
+    return is_folder or request.method == "POST" and new.status in CLOSED
 
 
 def reduced(bench, kind, site, fault):

@@ -9,6 +9,7 @@ import collections
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).parent))
 
-from imports.replay import ask  # noqa: E402
+from imports.replay import ask, connection_for  # noqa: E402
 from imports.servers import Old, Tutti, free_port, wait_until  # noqa: E402
 from imports.snippet_servers import SERVERS  # noqa: E402
 from imports.snippets import differences, exposes, parse  # noqa: E402
@@ -136,6 +137,9 @@ class Bench:
         status, body = self.tutti.put("/config", json.loads(done.stdout))
         if status != 200:
             return before, None, report["findings"], f"PUT: {status} {body}", done.stdout
+        for request in requests:
+            # A certificate of the server's own authority is issued after the change.
+            wait_until(lambda: not request.tls or has_certificate(old.port, request), 30, "a certificate for " + request.host)
         after = [ask(old.port, request) for request in requests]
         if log_before:
             deadline = time.monotonic() + 3
@@ -146,6 +150,14 @@ class Bench:
                 before.append(f"log {log_before}")
                 after.append(f"log {log_after}")
         return before, after, report["findings"], None, done.stdout
+
+
+def has_certificate(port, request):
+    try:
+        connection_for(port, request).close()
+    except ssl.SSLError:
+        return False
+    return True
 
 
 def certificates(folder):

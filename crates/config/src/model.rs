@@ -300,6 +300,8 @@ pub struct Action {
     pub request_headers: Vec<RequestHeader>,
     /// The body of the request, if it goes to an upstream; `None`: the client's.
     pub request_body: Option<Template>,
+    /// The method of the request, if it goes to an upstream; `None`: the client's.
+    pub request_method: Option<String>,
     /// Everything that applies before the action.
     pub guard: Option<Arc<Guard>>,
     /// Caching of its responses.

@@ -184,14 +184,20 @@ impl OwnedPath {
         }
     }
 
-    /// This path with `path` in place of the decoded one: for a share with a prefix.
-    pub fn decoded(path: Vec<u8>) -> Self {
+    /// A decoded path, and the query of the request: for a share with a prefix.
+    pub fn decoded(path: Vec<u8>, query: Option<&[u8]>) -> Self {
         let mut target = Vec::with_capacity(path.len());
         encode_path(&path, &mut target);
+        let query_at = query.map(|query| {
+            target.push(b'?');
+            let at = target.len();
+            target.extend_from_slice(query);
+            at
+        });
         Self {
             path,
             target,
-            query_at: None,
+            query_at,
         }
     }
 }

@@ -216,9 +216,15 @@ fn addresses_are_let_in_and_kept_out() {
         );
     }
     let steps = steps("<Location /a>\n<Limit POST>\nRequire all denied\n</Limit>\n</Location>");
+    let others = "`${(!['POST'].includes((vars.method ?? ''))) ? 1 : ''}`";
     assert_eq!(
         steps[0]["match"],
-        json!({"uri": ["/a", "/a/*"], "method": "POST"})
+        json!({"uri": ["/a", "/a/*"], "if": others})
+    );
+    assert!(steps[0]["action"]["pass"].is_string());
+    assert_eq!(
+        steps[1],
+        json!({"match": {"uri": ["/a", "/a/*"]}, "action": {"return": 403}})
     );
 }
 
@@ -395,10 +401,53 @@ fn folders_are_listed_where_options_say_so() {
         assert_eq!(list(&text), (json!({"return": 404}), vec![]), "{options}");
     }
     // A path that is no folder goes on.
-    let text = "Options Indexes\nFallbackResource /index.html";
+    let text = "DirectoryIndex disabled\nOptions Indexes\nFallbackResource /index.html";
     let (action, lost) = list(text);
     assert_eq!((&action["listing"], lost), (&json!("html"), vec![]));
     assert_eq!(action["fallback"]["rewrite"], json!("/index.html"));
+    // A name without a file has the resource before there is a list.
+    let (action, lost) = list("Options Indexes\nFallbackResource /b.html");
+    assert_eq!((&action["listing"], lost), (&Value::Null, vec![]));
+    assert_eq!(action["rewrite"], json!("/b.html"));
+}
+
+/// Apache lists no folder if a section refuses a name of its index, be there such a file or not.
+#[test]
+fn a_refused_index_closes_its_folder() {
+    const REFUSED: &str = "<Files index.html>\nRequire all denied\n</Files>";
+    for (text, leads_to) in [
+        ("Options Indexes", "listing"),
+        ("FallbackResource /b.html", "/b.html"),
+        (
+            "DirectoryIndex index.html home.htm\nOptions Indexes",
+            "listing",
+        ),
+    ] {
+        let imported = host(&format!("{text}\n{REFUSED}"));
+        assert_eq!(lost(&imported), [], "{text}");
+        let routes = imported.configuration["routes"].clone();
+        let action = |route: &str, uri: &str| {
+            let steps = routes[route].as_array().unwrap().clone();
+            let matches = |step: &&Value| {
+                let pattern = step["match"]["uri"].as_str().unwrap_or("*");
+                let pattern = Pattern::parse(pattern, DECODED).unwrap();
+                pattern.found_in(uri.as_bytes()).unwrap()
+            };
+            steps.iter().find(matches).unwrap()["action"].clone()
+        };
+        let first = action("s", "/x/");
+        assert_eq!(first["rewrite"], json!("${uri}index.html"), "{text}");
+        let checks = first["pass"].as_str().unwrap().replace("routes/", "");
+        let refused = action(&checks, "/x/index.html");
+        let next = refused["pass"].as_str().unwrap().replace("routes/", "");
+        let mut last = action(&next, "/x/");
+        while last["fallback"].is_object() {
+            last = last["fallback"].clone();
+        }
+        assert_eq!(last, json!({"return": 403}), "{text}");
+        // Where the name is allowed, a folder without the file is as before.
+        assert!(routes.to_string().contains(leads_to), "{text}");
+    }
 }
 
 #[test]
@@ -1636,4 +1685,44 @@ fn a_group_that_is_not_known_says_what_to_write() {
         finding.hint.contains("`Require user NAME …`"),
         "{finding:?}"
     );
+}
+
+/// The answers of a section for methods are one list: a method without an entry is allowed.
+#[test]
+fn a_login_is_asked_for_some_methods() {
+    let text = "<Location /dav>\nAuthType Basic\nAuthUserFile /etc/users\nAuthName a\n<LimitExcept GET OPTIONS>\nRequire valid-user\n</LimitExcept>\n</Location>";
+    let memory = Memory::of(&[
+        (
+            MAIN,
+            &format!("<VirtualHost *:80>\nServerName s\nDocumentRoot /srv\n{text}\n</VirtualHost>"),
+        ),
+        (
+            "/etc/users",
+            "anna:$2y$05$nF6krIhgwSEGy6HO5l0Y/.rTGbVCI5AQ0YvD52.0MJTgcV4lS6EKm\n",
+        ),
+    ]);
+    let imported = import(&[PathBuf::from(MAIN)], &memory).unwrap();
+    assert_eq!(lost(&imported), [], "{:#?}", imported.findings);
+    let steps = imported.configuration["routes"]["s"].as_array().unwrap();
+    let free = steps[0]["match"]["if"].as_str().unwrap();
+    assert!(free.contains("'GET'") && free.contains("'HEAD'"), "{free}");
+    assert!(steps[0]["action"]["authenticate"].is_null());
+    assert_eq!(
+        steps[1]["action"]["authenticate"]["basic"]["file"],
+        "/etc/users"
+    );
+    // Also within a group of requirements, where it was not read.
+    for inner in ["Limit POST", "LimitExcept GET"] {
+        let block = inner.split(' ').next().unwrap();
+        let text = format!(
+            "<Location /a>\n<RequireAll>\nRequire all granted\n<{inner}>\nRequire all denied\n</{block}>\n</RequireAll>\n</Location>"
+        );
+        let imported = host(&text);
+        assert_eq!(lost(&imported), [], "{text}");
+        let steps = imported.configuration["routes"]["s"].to_string();
+        assert!(
+            steps.contains("vars.method") && steps.contains("403"),
+            "{steps}"
+        );
+    }
 }

@@ -351,7 +351,7 @@ impl<C: Client> Forwarding<'_, C> {
     /// True if the configuration declares that repeating the request is safe. By RFC 9110 §9.2.2 PUT and DELETE are idempotent, too; but
     /// applications count, send mail, and answer 404 to a second DELETE.
     fn is_idempotent(&self) -> bool {
-        let method = self.request.view.method_text();
+        let method = self.request.method_text();
         let methods = &self.request.upstream().options().retry_methods;
         methods.iter().any(|one| one.as_bytes() == method)
     }

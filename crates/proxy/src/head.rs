@@ -63,7 +63,7 @@ pub(crate) fn write<C: Client>(
     terms: &HeadOptions<'_>,
 ) {
     let view = request.view;
-    out.line(view.method_text(), request.path.target());
+    out.line(request.method_text(), request.path.target());
     let connection = PerConnection::of_request(&view);
     let forwarded = request.upstream().options().forwarded_headers;
     let edits = request.edits;

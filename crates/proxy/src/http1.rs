@@ -363,7 +363,7 @@ impl<C: Client> Exchange<'_, C> {
     /// Passes on the answer whose head has been received.
     async fn pass_on(&mut self, length: usize) -> Result<End<C::Ending>, StepError> {
         self.begin_answer(length).await?;
-        let method = self.request.view.method();
+        let method = self.request.method();
         let view = self.head.view(&self.received);
         let end = view.body_length(method);
         let may_keep = view.keep_alive(method);

@@ -23,6 +23,8 @@ pub struct UpstreamDestination {
     pub cgi: Cgi,
     /// The body of the request; `None`: the client's.
     pub body: Option<Vec<u8>>,
+    /// The method of the request; `None`: the client's. It is never HEAD, whose response is framed differently.
+    pub method: Option<Method>,
 }
 
 /// The input of CGI variables beyond HTTP.
@@ -102,8 +104,23 @@ impl ProxyRequest<'_> {
         }
     }
 
+    /// The method that the server gets.
+    pub(crate) fn method(&self) -> Method {
+        let changed = self.destination.method;
+        debug_assert!(changed != Some(Method::Head), "its responses have no body");
+        changed.unwrap_or(self.view.method())
+    }
+
+    /// Its token.
+    pub(crate) fn method_text(&self) -> &[u8] {
+        match self.destination.method {
+            Some(method) => method.as_str().as_bytes(),
+            None => self.view.method_text(),
+        }
+    }
+
     pub(crate) fn is_head(&self) -> bool {
-        self.view.method() == Method::Head
+        self.method() == Method::Head
     }
 }
 

@@ -206,6 +206,7 @@ fn get(client: &mut Recorder, upstream: &str) -> Result<String, Gone> {
         cookie: None,
         cgi: Cgi::default(),
         body: None,
+        method: None,
     };
     let text = b"GET /a HTTP/1.1\r\nHost: b\r\nConnection: x\r\nX: y\r\n\r\n";
     let mut head = RequestHead::new();

@@ -28,6 +28,7 @@ pub(crate) struct CompiledAction {
     pub(crate) response_headers: Box<[ResponseHeader]>,
     pub(crate) request_headers: Box<[RequestHeader]>,
     pub(crate) request_body: Option<Template>,
+    pub(crate) request_method: Option<Box<str>>,
     /// The number of its guard.
     pub(crate) guard: Option<usize>,
     /// The number of its rules.
@@ -80,6 +81,8 @@ pub struct Decision<'r> {
     pub request_headers: &'r [RequestHeader],
     /// The body of the request to an upstream; `None`: the client's.
     pub request_body: Option<&'r Template>,
+    /// The method of the request to an upstream; `None`: the client's.
+    pub request_method: Option<&'r str>,
     /// The guards on the way to the action and of the action itself, in order: numbers in [`crate::Router::guards`].
     pub guards: Guards,
     /// Rules for the response: those of the action first, then those on the way to it.
@@ -328,13 +331,14 @@ impl Decision<'_> {
         share: &CompiledShare,
         request: &R,
     ) -> Result<Below<'_>, NotBelow> {
+        let whole = self.request_path(request);
         let path = match share.prefix.as_bytes() {
             b"" => None,
-            prefix => Some(under(prefix, self.path(request)).ok_or(NotBelow)?),
+            prefix => Some(under(prefix, whole.path()).ok_or(NotBelow)?),
         };
         Ok(Below {
             decision: self,
-            path: path.map(|path| OwnedPath::decoded(path.to_vec())),
+            path: path.map(|path| OwnedPath::decoded(path.to_vec(), whole.query())),
         })
     }
 }

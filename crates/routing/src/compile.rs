@@ -179,6 +179,7 @@ impl Router {
             response_headers: action.response_headers.clone().into(),
             request_headers: action.request_headers.clone().into(),
             request_body: action.request_body.clone(),
+            request_method: action.request_method.clone().map(Into::into),
             rules: self.rules_of(action.delivery.as_deref(), &action.pointer)?,
             scope: action.scope,
             cache: action.cache.clone(),

@@ -163,6 +163,7 @@ impl Router {
                 groups: StepGroups::default(),
                 request_headers: &[],
                 request_body: None,
+                request_method: None,
                 guards: Guards::new(),
                 rules: RuleSet::default(),
                 settings: ScopeNumber::default(),
@@ -180,6 +181,7 @@ impl Router {
             pointer: &listener.pointer,
             headers: (&[], &[]),
             request_body: None,
+            request_method: None,
             groups: StepGroups::default(),
             guards: Guards::new(),
             rules: RuleSet::of(listener.rules),
@@ -206,6 +208,7 @@ impl Router {
             pointer: &action.pointer,
             headers: (&[], &[]),
             request_body: None,
+            request_method: None,
             groups: StepGroups::default(),
             guards: Guards::new(),
             rules: RuleSet::default(),
@@ -233,6 +236,7 @@ impl Router {
             pointer: &INTERNAL,
             headers: (&[], &[]),
             request_body: None,
+            request_method: None,
             groups: StepGroups::default(),
             guards: Guards::new(),
             rules,
@@ -330,6 +334,7 @@ impl Router {
             pointer: decision.pointer,
             headers: (&[], &[]),
             request_body: None,
+            request_method: None,
             groups: decision.groups,
             guards: decision.guards,
             rules: decision.rules,
@@ -350,6 +355,7 @@ struct Way<'r> {
     pointer: &'r Pointer,
     headers: (&'r [ResponseHeader], &'r [RequestHeader]),
     request_body: Option<&'r Template>,
+    request_method: Option<&'r str>,
     groups: StepGroups,
     guards: Guards,
     rules: RuleSet,
@@ -419,6 +425,7 @@ impl<'r> Way<'r> {
             groups: self.groups,
             request_headers: self.headers.1,
             request_body: self.request_body,
+            request_method: self.request_method,
             guards: self.guards,
             rules: self.rules,
             settings: self.settings,
@@ -438,6 +445,7 @@ impl<'r> Way<'r> {
         self.pointer = &action.pointer;
         self.headers = (&action.response_headers, &action.request_headers);
         self.request_body = action.request_body.as_ref();
+        self.request_method = action.request_method.as_deref();
         if let Some(guard) = action.guard
             && !self.guards.contains(&guard)
         {

@@ -123,6 +123,7 @@ impl Copy {
             cookie: None,
             cgi: Cgi::default(),
             body: None,
+            method: None,
         };
         let request = tutti_proxy::ProxyRequest {
             view: self.head.view(&self.bytes),

@@ -883,6 +883,7 @@ fn a_share_stands_at_its_prefix() {
                                "prefix": "/icons/", "deny": "/icons/secret*", "fallback": {{"return": 410}}}}}},
                             {{"match": {{"uri": "/moved/*"}}, "action": {{"rewrite": "/new$uri", "prefix": "/new/moved", "share": "{folder}/apache$uri"}}}},
                             {{"match": {{"uri": "/held/*"}}, "action": {{"prefix": "/held", "share": "{folder}/apache$uri", "chroot": "{folder}/apache/"}}}},
+                            {{"match": {{"uri": "/chosen/*"}}, "action": {{"prefix": "/chosen", "share": "{folder}/$arg_in$uri"}}}},
                             {{"action": {{"share": "{folder}/apache$uri", "prefix": "/other"}}}}]}}"#
         )
     });
@@ -895,6 +896,7 @@ fn a_share_stands_at_its_prefix() {
         ("/icons/small/b.gif", (200, "small/b.gif")),
         ("/moved/a.gif", (200, "a.gif")),
         ("/held/a.gif", (200, "a.gif")),
+        ("/chosen/a.gif?in=apache", (200, "a.gif")),
         ("/other/a.gif", (200, "a.gif")),
     ] {
         let response = site.get(path);

@@ -671,6 +671,67 @@ fn the_body_of_the_request_is_replaced() {
     );
 }
 
+/// The server gets another method, and the client the response to its own.
+#[test]
+fn the_method_of_the_request_is_replaced() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            let body = String::from_utf8_lossy(&asked.body).into_owned();
+            let line = asked.line().to_owned();
+            peer.answer(format!("{line}|{body}").as_bytes());
+        }
+    });
+    let site = Site::new(1, move |_| {
+        let address = backend.address;
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "upstreams": {{"u": {{"servers": {{"{address}": {{}}}}}}}},
+                 "routes": [
+                    {{"match": {{"uri": "/u"}}, "action": {{"pass": "upstreams/u", "request_method": "POST", "request_body": "new"}}}},
+                    {{"match": {{"uri": "/get"}}, "action": {{"proxy": "http://{address}", "request_method": "GET", "request_body": ""}}}},
+                    {{"action": {{"proxy": "http://{address}", "request_method": "PUT"}}}}]}}"#
+        )
+    });
+    for (method, target, expected) in [
+        ("GET", "/u", "POST /u HTTP/1.1|new"),
+        ("HEAD", "/u", ""),
+        ("POST", "/get", "GET /get HTTP/1.1|"),
+        ("POST", "/x?a=b", "PUT /x?a=b HTTP/1.1|hello"),
+        ("GET", "/x", "PUT /x HTTP/1.1|"),
+        ("HEAD", "/x", ""),
+    ] {
+        let mut client = site.connect();
+        let body = if method == "POST" { "hello" } else { "" };
+        let length = body.len();
+        // Twice: the responses are framed as those to the client's own method.
+        for _ in 0..2 {
+            client.send(format!(
+                "{method} {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+            assert_eq!(
+                client.response(method).text(),
+                expected,
+                "{method} {target}"
+            );
+        }
+        let other = over_http2(site.address(), method, target, body.as_bytes());
+        assert_eq!(other.text(), expected, "{method} {target}");
+    }
+    for (action, fault) in [
+        (
+            r#""pass": "routes", "request_method": "GET""#,
+            "has no effect here",
+        ),
+        (
+            r#""proxy": "http://127.0.0.1:1", "request_method": "HEAD""#,
+            "request_method",
+        ),
+    ] {
+        let text = format!(r#"{{"listeners": {{}}, "routes": [{{"action": {{{action}}}}}]}}"#);
+        let faults = format!("{:?}", site.configure(&text).unwrap_err());
+        assert!(faults.contains(fault), "{faults}");
+    }
+}
+
 /// Issue 10: a field set by both `request_headers` and `forwarded_headers` was sent twice.
 #[test]
 fn each_forwarded_field_is_sent_once() {

@@ -289,10 +289,12 @@ impl ServerGroup {
         if self.is_bounded {
             server.notify_of_room(&self.queue);
         }
+        let options = self.model.group.sticky.as_ref();
         let code = self
             .sticky
             .as_ref()
-            .map(|key| key.code(self.name(), &address));
+            .zip(options)
+            .map(|(key, options)| key.code(&options.cookie, &address));
         list.push(Member {
             server,
             code: code.unwrap_or_default(),

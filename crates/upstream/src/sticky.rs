@@ -47,9 +47,10 @@ impl StickyKey {
         Some(Self(Key::new(HMAC_SHA256, secret)))
     }
 
-    /// The code of a server of a group.
-    pub(crate) fn code(&self, group: &str, address: &UpstreamAddress) -> Box<str> {
-        let text = format!("{}:{group}{address}", group.len());
+    /// The code of a server in a cookie. Groups with a cookie of the same name share it, so that a client stays at a server
+    /// that two of them have.
+    pub(crate) fn code(&self, cookie: &str, address: &UpstreamAddress) -> Box<str> {
+        let text = format!("{}:{cookie}{address}", cookie.len());
         let code = sign(&self.0, text.as_bytes());
         let sent = code.as_ref().iter().take(SENT);
         sent.map(|byte| format!("{byte:02x}"))
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_depends_on_key_group_and_server() {
+    fn a_code_depends_on_key_cookie_and_server() {
         let key = StickyKey::of_file(&[b'k'; 32]).unwrap();
         let code = key.code("u", &address("10.0.0.1:80"));
         assert_eq!(code.len(), 2 * SENT);

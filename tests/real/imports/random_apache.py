@@ -52,11 +52,10 @@ class ApacheMaker:
         return self.one("AllowOverride All", "AllowOverride All", "AllowOverride None", "AllowOverride AuthConfig", "AllowOverride FileInfo")
 
     def options(self):
-        # Without `Indexes`: Apache lists no folder if a section refuses the name of its index, be there such a file or not.
-        return self.one("Options None", "Options FollowSymLinks", "Options -FollowSymLinks", "Options +FollowSymLinks", "Options SymLinksIfOwnerMatch", "Options None")
+        return self.one("Options None", "Options FollowSymLinks", "Options -FollowSymLinks", "Options +FollowSymLinks", "Options SymLinksIfOwnerMatch", "Options +Indexes", "Options Indexes FollowSymLinks", "Options -Indexes")
 
     def index(self):
-        return self.one("DirectoryIndex home.html index.html", "DirectoryIndex a.txt", "DirectoryIndex none.html /b.html", "DirectoryIndex disabled", "DirectorySlash Off")
+        return self.one("DirectoryIndex home.html index.html", "DirectoryIndex a.txt", "DirectoryIndex none.html /b.html", "DirectoryIndex disabled", "DirectorySlash Off", "FallbackResource /b.html")
 
     def page(self):
         return self.one("ErrorDocument 403 closed", "ErrorDocument 404 nothing")

@@ -70,6 +70,7 @@ impl<'d> Builder<'d> {
 
     pub(super) fn action(&mut self, reader: Reader<'d>) -> Option<Action> {
         let options: ActionOptions = reader.read();
+        let request_method = options.request_method.clone();
         let kind = if let Some((node, pointer)) = reader.get(&ActionOptions::pass) {
             self.pass(node, pointer).map(ActionKind::Pass)
         } else if reader.has(&ActionOptions::status) {
@@ -83,7 +84,7 @@ impl<'d> Builder<'d> {
         };
         let response_headers = self.response_headers(&reader);
         let request_headers = self.request_headers(&reader, kind.as_ref());
-        let request_body = self.request_body(&reader, kind.as_ref());
+        self.refuse_unread(&reader, kind.as_ref());
         let guard = self.guard(&reader);
         let delivery = self.delivery(&reader);
         let cache = self.cache(&reader, kind.as_ref());
@@ -93,7 +94,8 @@ impl<'d> Builder<'d> {
             kind: kind?,
             guard,
             request_headers,
-            request_body,
+            request_body: reader.template(&ActionOptions::request_body),
+            request_method,
             rewrite: reader.some_template(&ActionOptions::rewrite),
             response_headers,
             delivery,

@@ -365,12 +365,8 @@ impl<'d> Builder<'d> {
         options
     }
 
-    /// Builds `request_body`, which applies to requests to other servers.
-    pub(super) fn request_body(
-        &mut self,
-        action: &Reader<'d>,
-        kind: Option<&ActionKind>,
-    ) -> Option<Template> {
+    /// Refuses `request_body` and `request_method` where they have no effect: they apply to requests to other servers.
+    pub(super) fn refuse_unread(&mut self, action: &Reader<'d>, kind: Option<&ActionKind>) {
         let is_read = match kind {
             Some(ActionKind::Pass(Pass::Fixed(destination))) => {
                 matches!(destination, Destination::Upstream(_))
@@ -381,11 +377,18 @@ impl<'d> Builder<'d> {
             },
             _ => true,
         };
-        if !is_read {
-            let message = "`request_body` has no effect here: it is for `proxy` and for a `pass` to `upstreams/NAME`";
-            self.refuse(action, &ActionOptions::request_body, message);
+        if is_read {
+            return;
         }
-        action.template(&ActionOptions::request_body)
+        for option in [&ActionOptions::request_body, &ActionOptions::request_method] {
+            if action.has(option) {
+                let message = format!(
+                    "`{}` has no effect here: it is for `proxy` and for a `pass` to `upstreams/NAME`",
+                    option.name
+                );
+                self.refuse(action, option, &message);
+            }
+        }
     }
 
     /// They apply to the receiver of the request: elsewhere they would have no effect.

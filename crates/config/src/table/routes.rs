@@ -77,6 +77,8 @@ options! {
         /// Body of the request to the server or upstream, instead of the client's: text with variables. The method stays,
         /// and `Content-Type` is the client's unless `request_headers` sets it
         request_body: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(&["proxy", "pass"]), beyond()],
+        /// Method of the request to the server or upstream, instead of the client's. A response to HEAD still has no body
+        request_method: Option<String> [kind(ValueKind::String(Text::Word(&["DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT", "QUERY"]))), needs(&["proxy", "pass"]), beyond()],
         /// Cache responses: the name of a store of `settings.cache`, or an object
         cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
         /// Respond with this status

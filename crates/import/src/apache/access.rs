@@ -4,12 +4,13 @@
 //! directives of its kind. A
 //! directive that cannot be carried over denies all clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use super::grammar::Directive;
+use super::limit;
 use super::meaning::Meaning;
 use super::section::{Extent, Mapping, Section, Where};
 use super::who::{Authentication, Clause, Who, negated};
@@ -63,6 +64,68 @@ fn has_require(section: &Section) -> bool {
 
 /// Returns what a section's `Require` allows, or `None` if it has none.
 pub(super) fn required(section: &Section, access: &mut Access<'_>) -> Option<Who> {
+    by_method(section, access, by_require)
+}
+
+/// Returns what a section allows, each method asked by itself; `None` if it has no directive that `ask` looks at.
+fn by_method(
+    section: &Section,
+    access: &mut Access<'_>,
+    ask: fn(&Section, &mut Access<'_>) -> Option<Who>,
+) -> Option<Who> {
+    let mut named = BTreeSet::new();
+    let first = limit::names(&section.directives, &mut named).cloned();
+    let Some(first) = first else {
+        return ask(section, access);
+    };
+    let methods = named.iter().map(|name| Some(name.as_str())).chain([None]);
+    let mut asked = Vec::new();
+    for method in methods {
+        let mut own = section.clone();
+        own.directives = limit::of_method(&section.directives, method);
+        asked.push((method, ask(&own, access)));
+    }
+    if asked.iter().all(|(_, who)| who.is_none()) {
+        return None;
+    }
+    let mut groups: Vec<(Who, Vec<Option<&str>>)> = Vec::new();
+    for (method, who) in asked {
+        let who = who.unwrap_or(Who::Any);
+        match groups.iter_mut().find(|(known, _)| *known == who) {
+            Some((_, methods)) => methods.push(method),
+            None => groups.push((who, vec![method])),
+        }
+    }
+    if let [(only, _)] = groups.as_slice() {
+        return Some(only.clone());
+    }
+    let mut all = Who::NoClient;
+    for (who, methods) in groups {
+        let is_second = matches!((&all, &who), (Who::Asked(_), Who::Asked(_)));
+        let test = Who::Some(vec![Clause::of_test(is_one_of(&methods, &named))]);
+        let who = test.and(who).filter(|_| !is_second).unwrap_or_else(|| {
+            let why = "several logins, or passwords and addresses, for different methods";
+            refuse(&first, why, OTHER_CHECKS, access)
+        });
+        all = all.or(who);
+    }
+    Some(all)
+}
+
+/// The test for a group of methods; `named`: all that limits name.
+fn is_one_of(methods: &[Option<&str>], named: &BTreeSet<String>) -> String {
+    let has_others = methods.contains(&None);
+    let listed = named
+        .iter()
+        .filter(|name| methods.contains(&Some(name.as_str())) != has_others);
+    let test = is_method(listed);
+    match has_others {
+        true => format!("!{test}"),
+        false => test,
+    }
+}
+
+fn by_require(section: &Section, access: &mut Access<'_>) -> Option<Who> {
     let who = all_required(section, access)?;
     Some(match satisfies_any(section) {
         true => who.or(by_order(section, access)?),
@@ -427,6 +490,10 @@ fn pattern(text: &str) -> Option<String> {
 
 /// Returns what a section's `Order`, `Allow` and `Deny` allow, or `None` if it has none.
 pub(super) fn ordered(section: &Section, access: &mut Access<'_>) -> Option<Who> {
+    by_method(section, access, by_order_alone)
+}
+
+fn by_order_alone(section: &Section, access: &mut Access<'_>) -> Option<Who> {
     // Clients that meet the other requirements need not meet this one.
     match satisfies_any(section) {
         true => Some(Who::Any),

@@ -9,7 +9,6 @@ use tutti_config::table::DECODED;
 use super::access;
 use super::grammar::Directive;
 use super::headers::{AnswerOf, Variant};
-use super::rule::{Rule, rules_of};
 use super::section::{Extent, Mapping, Section, Stage, Where};
 use super::site::{Compiler, Spot};
 use crate::output::{step, when};
@@ -38,13 +37,25 @@ pub(super) enum Handler {
 
 /// Files with a handler.
 #[derive(Clone, Debug)]
-struct Handled {
+pub(super) struct Handled {
     place: Where,
-    wide: Where,
+    pub(super) wide: Where,
     handler: Handler,
     directive: Option<Directive>,
     /// All of its files end with `.php`.
     is_plain: bool,
+}
+
+/// The index of a folder.
+pub(super) struct IndexChain<'a> {
+    pub(super) spot: &'a Spot,
+    /// The names of `DirectoryIndex`.
+    pub(super) names: &'a [String],
+    pub(super) handled: &'a [Handled],
+    /// `FallbackResource`, which Apache applies to each name that has neither a file nor a handler.
+    pub(super) fallback: Option<Value>,
+    /// The action for a folder without any of the files, if no name is refused.
+    pub(super) last: Value,
 }
 
 impl Compiler<'_> {
@@ -80,13 +91,25 @@ impl Compiler<'_> {
         if !index.is_empty() || list.is_some() {
             // A folder without an index is that of `FallbackResource`, and not of a front controller's rules.
             let own = fallback.clone().filter(|_| scripts.is_none());
-            let last = list.or(own).or_else(|| {
+            // It is that of each name that has no file, so that there is a list only without names.
+            let last = match index.is_empty() {
+                true => list.or(own.clone()),
+                false => own.clone().or(list),
+            };
+            let last = last.or_else(|| {
                 let mut share = self.share(spot);
                 share.insert("folder".to_owned(), access::refusal());
                 share.insert("fallback".to_owned(), fallback.clone()?);
                 Some(share.into())
             });
-            let chain = self.index_chain(spot, &index, &handled, last);
+            let chain = IndexChain {
+                spot,
+                names: &index,
+                handled: &handled,
+                fallback: own,
+                last: last.unwrap_or_else(|| json!({"return": 404})),
+            };
+            let chain = self.index_chain(&chain, 0, false);
             steps.push(step(when("uri", "*/"), chain));
         }
         for variant in self.variants(spot, &Where::default(), AnswerOf::Files) {
@@ -220,7 +243,7 @@ impl Compiler<'_> {
     }
 
     /// Returns a share of the requested path, below the folder.
-    fn share(&self, spot: &Spot) -> Map<String, Value> {
+    pub(super) fn share(&self, spot: &Spot) -> Map<String, Value> {
         self.share_of(spot, "")
     }
 
@@ -283,61 +306,6 @@ impl Compiler<'_> {
                 .collect(),
             None => vec!["index.html".to_owned()],
         }
-    }
-
-    /// Returns the action for a path that ends with a slash: the first index that exists, handled as if it had been
-    /// requested; `last` where
-    /// there is none.
-    fn index_chain(
-        &mut self,
-        spot: &Spot,
-        index: &[String],
-        handled: &[Handled],
-        last: Option<Value>,
-    ) -> Value {
-        let mut action = last.unwrap_or_else(|| json!({"return": 404}));
-        for name in index.iter().rev() {
-            if name.starts_with('/') {
-                let destination = self.settled(spot, name);
-                let path = Text::literal(name.replace('%', "%25").replace('?', "%3F"));
-                // There is none without the folder.
-                let mut share = self.share(spot);
-                let leads = json!({"rewrite": path.template(), "pass": destination});
-                share.insert("folder".to_owned(), leads);
-                share.insert("fallback".to_owned(), json!({"return": 404}));
-                action = share.into();
-                continue;
-            }
-            let mut share = self.share_of(spot, name);
-            let sample = format!("{}/{name}", spot.sub.at);
-            let is_handled = handled.iter().any(|one| may_hold(&one.wide, &sample));
-            if is_handled || is_named(spot, name) {
-                let mut path = Text(vec![Piece::Variable("uri".to_owned())]);
-                path.push(&name.replace('%', "%25"));
-                // On the settled way, the index goes back to its beginning, with a path that ends with no slash.
-                let entry = match (&spot.site.index_rules, spot.entry.as_str()) {
-                    (Some(rules), _) => rules.clone(),
-                    (None, "") => self.settled(spot, &spot.base.at.clone()),
-                    (None, entry) => entry.to_owned(),
-                };
-                share.insert(
-                    "found".to_owned(),
-                    json!({"rewrite": path.template(), "pass": entry}),
-                );
-                share.insert("fallback".to_owned(), action);
-                action = share.into();
-            } else {
-                share.insert("fallback".to_owned(), action);
-                let variants = self.variants(spot, &Where::default(), AnswerOf::Files);
-                let variant = variants
-                    .into_iter()
-                    .find(|variant| variant.is_for(name))
-                    .unwrap_or_default();
-                self.fields(spot, &mut share, AnswerOf::Files, &variant);
-                action = share.into();
-            }
-        }
-        action
     }
 
     /// The handlers of files, the one that goes first at the front.
@@ -678,27 +646,8 @@ fn is_plain_php(source: &str) -> bool {
     )
 }
 
-/// True if a section has directives for this name, or rules that may refuse it.
-fn is_named(spot: &Spot, name: &str) -> bool {
-    let refuses = |section: &Section| {
-        let rules = rules_of(section).filter(|(is_on, _)| is_on.unwrap_or(true));
-        rules.is_some_and(|(_, list)| list.iter().any(Rule::refuses))
-    };
-    let sample = format!("{}/{name}", spot.sub.at);
-    let sections = spot.site.sections.iter();
-    let mut named = sections.filter(|section| section.file.is_some() || section.location.is_some());
-    let is_of_name = |section: &Section| {
-        let place = section.place(&spot.sub, Extent::Wide);
-        place.is_some_and(|place| !place.is_everywhere() && may_hold(&place, &sample))
-    };
-    let mut own = spot
-        .sections()
-        .filter(|section| section.stage != Stage::Server);
-    spot.site.index_rules.is_some() || own.any(refuses) || named.any(is_of_name)
-}
-
 /// True if a place may hold for a path.
-fn may_hold(place: &Where, path: &str) -> bool {
+pub(super) fn may_hold(place: &Where, path: &str) -> bool {
     match place.conditions().get("uri").and_then(Value::as_str) {
         Some(pattern) => Pattern::parse(pattern, DECODED)
             .ok()

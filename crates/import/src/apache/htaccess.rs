@@ -152,11 +152,11 @@ fn one(
     let around = Section {
         stage: Stage::Folder,
         folder: Some(Folder::Path(text.to_owned())),
-        directives: directives
-            .iter()
-            .filter(|directive| Section::read(directive, None).is_none())
-            .cloned()
-            .collect(),
+        directives: super::limit::with_logins(
+            directives
+                .iter()
+                .filter(|directive| Section::read(directive, None).is_none()),
+        ),
         ..Section::default()
     };
     found.push(around.clone());

@@ -210,7 +210,9 @@ fn ignored(spot: &Spot) -> Vec<String> {
 fn refuses(directive: &Directive) -> bool {
     match directive.key.as_str() {
         "require" => !(directive.word(0) == "all" && directive.word(1) == "granted"),
-        "requireall" | "requireany" => directive.inner().iter().any(refuses),
+        "requireall" | "requireany" | "limit" | "limitexcept" => {
+            directive.inner().iter().any(refuses)
+        }
         "requirenone" | "deny" => true,
         "order" => directive.word(0).starts_with("allow"),
         _ => false,

@@ -21,6 +21,8 @@ mod grammar;
 mod harmless_directives;
 mod headers;
 mod htaccess;
+mod index;
+mod limit;
 mod listen;
 mod lists;
 mod logs;

@@ -22,10 +22,7 @@ pub(super) fn sections(section: &Section) -> Vec<Section> {
         let mut refusing = section.clone();
         match directive.key.as_str() {
             "allowmethods" if directive.word(0) != "reset" => {
-                // Both methods of `<Limit>` and these cannot be said in one step: all of it is refused.
-                if refusing.methods.is_none() {
-                    refusing.methods = Some((false, directive.arguments.clone()));
-                }
+                refusing.other_methods = Some(directive.arguments.clone());
             }
             "sslrequiressl" => refusing.test = Some(both(section, WITHOUT_TLS)),
             "sslverifyclient" if directive.word(0) == "require" && !is_of_host(section) => {

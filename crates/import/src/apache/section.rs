@@ -7,6 +7,7 @@ use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
 use super::grammar::Directive;
+use super::limit;
 use crate::output::{literal, when};
 use crate::template::{escaped, quoted, regex};
 
@@ -49,8 +50,8 @@ pub(super) struct Section {
     /// An expression for the name of a file.
     pub(super) file: Option<String>,
     pub(super) location: Option<Location>,
-    /// `<Limit>`: only these, or all but these.
-    pub(super) methods: Option<(bool, Vec<String>)>,
+    /// All methods but these.
+    pub(super) other_methods: Option<Vec<String>>,
     /// `<If>`, which no step can express, or an expression that cannot be read.
     pub(super) is_unknown: bool,
     /// A test in JavaScript that must hold, too.
@@ -273,6 +274,15 @@ pub(super) fn of_glob(pattern: &str) -> String {
     expression
 }
 
+/// The same for the path of a folder, whose parts are not empty.
+fn of_folder_glob(pattern: &str) -> String {
+    let parts = pattern.split('/').map(|part| match part {
+        "*" => "[^/]+".to_owned(),
+        part => of_glob(part),
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
 fn parts(path: &str) -> usize {
     path.split('/').count()
 }
@@ -295,7 +305,7 @@ impl Section {
                 section.depth = parts(bare);
                 section.folder = Some(match (is_match, has_wildcard) {
                     (true, _) => Folder::Match(source.to_owned()),
-                    (false, true) => Folder::Match(format!("^{}(?:/|$)", of_glob(bare))),
+                    (false, true) => Folder::Match(format!("^{}(?:/|$)", of_folder_glob(bare))),
                     (false, false) => Folder::Path(bare.to_owned()),
                 });
                 if is_match {
@@ -320,10 +330,6 @@ impl Section {
                     (false, false) => Location::Path(source.to_owned()),
                 });
                 Stage::Location
-            }
-            "limit" | "limitexcept" => {
-                section.methods = Some((directive.is("limit"), directive.arguments.clone()));
-                section.stage
             }
             "if" | "elseif" | "else" => {
                 let own = directive.expression(0);
@@ -361,7 +367,7 @@ impl Section {
     pub(super) fn is_part(&self) -> bool {
         let is_path = matches!(self.folder, None | Some(Folder::Path(_)))
             && matches!(self.location, None | Some(Location::Path(_)));
-        is_path && self.file.is_none() && self.test.is_none() && self.methods.is_none()
+        is_path && self.file.is_none() && self.test.is_none() && self.other_methods.is_none()
     }
 
     /// Where in a mapping it holds; `None` if nowhere.
@@ -382,17 +388,18 @@ impl Section {
                 }
             },
             Some(Folder::Match(source)) => {
-                // The part behind the last slash may be a folder, too.
                 let whole = format!(
                     "{} + (vars.uri ?? '').slice({})",
                     quoted(&mapping.folder),
                     mapping.at.chars().count()
                 );
+                let Some(test) = regex(source, Case::Exact) else {
+                    return wide.then(Where::default);
+                };
+                // The part behind the last slash may be a folder, too. Apache compares files with wildcards as well, but
+                // only those that exist.
                 let cut = if wide { "" } else { ".replace(/[^/]*$/, '')" };
-                match regex(source, Case::Exact) {
-                    Some(test) => place.script(format!("[({whole}){cut}, ({whole}).replace(/\\/[^\\/]*$/, '')].some((path) => {test}.test(path))")),
-                    None => return wide.then(Where::default),
-                }
+                place.script(format!("[({whole}){cut}, ({whole}).replace(/\\/[^\\/]*$/, '')].some((path) => {test}.test(path))"));
             }
         }
         match &self.location {
@@ -410,7 +417,7 @@ impl Section {
         if let Some(file) = &self.file {
             place.file(file, wide);
         }
-        if let Some((only, methods)) = &self.methods {
+        if let Some(methods) = &self.other_methods {
             let mut named: Vec<String> = methods
                 .iter()
                 .map(|method| method.to_ascii_uppercase())
@@ -420,7 +427,7 @@ impl Section {
             }
             place.methods = named
                 .into_iter()
-                .map(|method| if *only { method } else { format!("!{method}") })
+                .map(|method| format!("!{method}"))
                 .collect();
         }
         if let Some(test) = &self.test {
@@ -470,11 +477,9 @@ pub(super) fn collect(directives: &[Directive], around: Option<&Section>, all: &
     if around.is_none() {
         let own = directives
             .iter()
-            .filter(|directive| directive.block.is_none())
-            .cloned()
-            .collect();
+            .filter(|directive| directive.block.is_none() || limit::is_limit(directive));
         all.push(Section {
-            directives: own,
+            directives: limit::with_logins(own),
             ..Section::default()
         });
     }
@@ -484,12 +489,8 @@ pub(super) fn collect(directives: &[Directive], around: Option<&Section>, all: &
     {
         // The depth is that of sections, which the reader bounds.
         if let Some(mut section) = Section::read(directive, around) {
-            section.directives = directive
-                .inner()
-                .iter()
-                .filter(|inner| !is_section(inner))
-                .cloned()
-                .collect();
+            let own = directive.inner().iter().filter(|inner| !is_section(inner));
+            section.directives = limit::with_logins(own);
             all.push(section.clone());
             collect(directive.inner(), Some(&section), all);
         }

@@ -152,6 +152,26 @@ impl Compiler<'_> {
         self.rules(&rules, state)
     }
 
+    /// Returns steps behind those of a site's redirects, and of its rules that refuse.
+    pub(super) fn refusing_server_rules(
+        &mut self,
+        site: &Rc<Site>,
+        name: &str,
+        steps: Vec<Value>,
+    ) -> Vec<Value> {
+        let mut all = self.server_redirects(site);
+        let mut list = rule::server_rules(site);
+        list.retain(Rule::refuses);
+        match list.is_empty() {
+            true => all.extend(steps),
+            false => {
+                let content = self.out.add_route(name, steps);
+                all.extend(self.apply_server_rules(site, list, content));
+            }
+        }
+        all
+    }
+
     /// Redirects outside of sections come before access control.
     fn server_redirects(&mut self, site: &Rc<Site>) -> Vec<Value> {
         let environment = self.environment_of_host(site, Time::Late);
@@ -218,6 +238,13 @@ impl Compiler<'_> {
         steps
     }
 
+    /// The refusal of a place, with the fields that every answer there has.
+    pub(super) fn refusal_at(&mut self, spot: &Spot) -> Value {
+        let environment = self.environment_of_host(&spot.site, Time::Early);
+        let meaning = self.meaning_of(&spot.site, environment, Time::Early);
+        self.refusal(&spot.site.sections, &spot.base, &meaning)
+    }
+
     /// The steps of one folder. `is_settled`: the path is final, and no rule is applied again.
     fn mapping(&mut self, site: &Rc<Site>, base: &Mapping, is_settled: bool) -> Vec<Value> {
         let part = if base.at.is_empty() {
@@ -265,12 +292,25 @@ impl Compiler<'_> {
         sections: &[Section],
         mapping: &Mapping,
         name: &str,
+        steps: Vec<Value>,
+    ) -> Vec<Value> {
+        let environment = self.environment_of_host(site, Time::Early);
+        let meaning = self.meaning_of(site, environment, Time::Early);
+        let refusal = self.refusal(sections, mapping, &meaning);
+        self.guarded_by((site, sections, mapping), name, steps, &refusal)
+    }
+
+    /// Returns steps behind those of access control, which has an action of its own for the requests that it refuses.
+    pub(super) fn guarded_by(
+        &mut self,
+        (site, sections, mapping): (&Site, &[Section], &Mapping),
+        name: &str,
         mut steps: Vec<Value>,
+        refusal: &Value,
     ) -> Vec<Value> {
         let doubts = self.doubts_address;
         let environment = self.environment_of_host(site, Time::Early);
         let meaning = self.meaning_of(site, environment, Time::Early);
-        let refusal = self.refusal(sections, mapping, &meaning);
         for ask in [access::ordered, access::required, access::closed] {
             let mut access = Access {
                 findings: self.findings,
@@ -281,7 +321,7 @@ impl Compiler<'_> {
             if rules.is_empty() {
                 continue;
             }
-            let (_, only_refusals) = access::steps(&rules, &|| Value::Null, &refusal);
+            let (_, only_refusals) = access::steps(&rules, &|| Value::Null, refusal);
             if !only_refusals {
                 let destination = self.out.add_route(&format!("{name}-content"), steps);
                 steps = vec![json!({"action": {"pass": destination}})];
@@ -291,7 +331,7 @@ impl Compiler<'_> {
                 .and_then(|step| step.get("action"))
                 .cloned()
                 .unwrap_or_default();
-            let (guards, _) = access::steps(&rules, &|| next.clone(), &refusal);
+            let (guards, _) = access::steps(&rules, &|| next.clone(), refusal);
             let ends = guards
                 .last()
                 .is_some_and(|step| step.get("match").is_none());
@@ -306,32 +346,45 @@ impl Compiler<'_> {
 
     /// The rewriting of a place, then its content.
     fn spot(&mut self, spot: &Spot, is_settled: bool) -> Vec<Value> {
-        let mut sections = spot
-            .sections()
-            .filter(|section| section.stage != Stage::Server);
-        let mut found = sections.find_map(|section| Some((section.clone(), rules_of(section)?)));
-        if let Some((section, (is_on, _))) = &mut found {
-            // A section without a switch has that of the sections around it.
-            let around = || sections.find_map(|section| rule::is_on(&section.directives));
-            *is_on = is_on.or_else(around);
-            if *is_on == Some(true) && !content::may_follow_links(spot) {
-                return vec![self.without_links(section)];
-            }
+        let found = rules_at(spot);
+        if let Some((section, _)) = &found
+            && !content::may_follow_links(spot)
+        {
+            return vec![self.without_links(section)];
         }
         let fallback = if is_settled {
             None
         } else {
             self.fallback_resource(spot)
         };
+        let content = self.content(spot, fallback, None);
         // For a final path, only the rules that refuse apply.
-        let found = found.map(|(section, (is_on, mut list))| {
-            list.retain(|rule| !is_settled || rule.refuses());
-            (section, (is_on, list))
-        });
-        let Some((section, (Some(true), list))) = found.filter(|(_, (_, list))| !list.is_empty())
-        else {
-            return self.content(spot, fallback, None);
+        match found {
+            Some((section, list)) if !is_settled => self.apply_rules(spot, &section, list, content),
+            _ => self.refusing_rules(spot, content),
+        }
+    }
+
+    /// Returns steps behind those of the rules of a place that refuse.
+    pub(super) fn refusing_rules(&mut self, spot: &Spot, content: Vec<Value>) -> Vec<Value> {
+        let Some((section, mut list)) = rules_at(spot) else {
+            return content;
         };
+        list.retain(Rule::refuses);
+        self.apply_rules(spot, &section, list, content)
+    }
+
+    /// Returns steps behind those of rules of a place.
+    fn apply_rules(
+        &mut self,
+        spot: &Spot,
+        section: &Section,
+        list: Vec<Rule>,
+        content: Vec<Value>,
+    ) -> Vec<Value> {
+        if list.is_empty() {
+            return content;
+        }
         let base = match (&section.folder, &section.location) {
             (Some(Folder::Path(path)), _) => {
                 match below(&spot.base.folder, path) {
@@ -361,7 +414,6 @@ impl Compiler<'_> {
                 || base.clone(),
                 |directive| format!("{}/", directive.argument(0).trim_end_matches('/')),
             );
-        let content = self.content(spot, fallback, None);
         let content = self.out.add_route(&format!("{}-files", spot.name), content);
         let entry = Self::entry(&spot.site);
         let state = State::new(self.meaning(spot), &list);
@@ -444,6 +496,18 @@ impl Compiler<'_> {
         self.fields(spot, &mut action, AnswerOf::Files, &Variant::default());
         action.into()
     }
+}
+
+/// The rules of a place, if they are switched on, and the section that has them.
+fn rules_at(spot: &Spot) -> Option<(Section, Vec<Rule>)> {
+    let mut sections = spot
+        .sections()
+        .filter(|section| section.stage != Stage::Server);
+    let (section, (is_on, list)) =
+        sections.find_map(|section| Some((section.clone(), rules_of(section)?)))?;
+    // A section without a switch has that of the sections around it.
+    let around = || sections.find_map(|section| rule::is_on(&section.directives));
+    (is_on.or_else(around) == Some(true)).then_some((section, list))
 }
 
 /// The places below a folder that have a content of their own, the deepest first.

@@ -59,7 +59,8 @@ const OPTIONS: Words =
     Words("email acme_ca auto_https default_bind local_certs order http_port https_port servers");
 
 /// Options for all sites for which nothing has to be written.
-const NEEDLESS_OPTIONS: Words = Words("admin debug log persist_config grace_period storage");
+const NEEDLESS_OPTIONS: Words =
+    Words("admin debug log persist_config grace_period skip_install_trust storage");
 
 const OPTION_HINT: &str = "see `docs/reference/command-line.md` for the server's flags, `docs/reference/options.md` for settings";
 

@@ -41,12 +41,14 @@ impl Compiler<'_> {
         tls: &mut Map<String, Value>,
     ) {
         let asked: Vec<Verify> = here.iter().map(|one| self.verify(one.host, http)).collect();
-        let known = |verify: &&Verify| matches!(verify.how, How::Required | How::Optional);
+        let known =
+            |verify: &&Verify| matches!(verify.how, How::Required | How::Optional | How::Reported);
         let authorities = asked.iter().find(known).map(|one| one.authorities.clone());
         let holds = |verify: &Verify| {
             verify.how == How::Required && Some(&verify.authorities) == authorities.as_ref()
         };
         let is_required = asked.iter().all(holds);
+        let reports = asked.iter().any(|one| one.how == How::Reported);
         if let Some(authorities) = &authorities {
             tls.insert(
                 "client_ca".to_owned(),
@@ -56,7 +58,8 @@ impl Compiler<'_> {
                 tls.insert("client_verify".to_owned(), "optional".into());
             }
             // nginx answers such clients with 400.
-            tls.insert("client_failure".to_owned(), "page".into());
+            let failure = if reports { "report" } else { "page" };
+            tls.insert("client_failure".to_owned(), failure.into());
         }
         for (one, verify) in here.iter_mut().zip(&asked) {
             let is_same = Some(&verify.authorities) == authorities.as_ref();
@@ -67,14 +70,17 @@ impl Compiler<'_> {
             match verify.how {
                 How::Off => {}
                 How::Required if is_required => {}
-                How::Optional if is_same => {}
+                How::Reported if is_same => {}
+                How::Optional if is_same => {
+                    if reports {
+                        const FAILED: &str =
+                            "`${(vars.tls_client_verify ?? '').startsWith('FAILED') ? 1 : ''}`";
+                        one.destination = self.refused_if(FAILED, &one.destination);
+                    }
+                }
                 How::Required if is_same => {
-                    let test = "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`";
-                    let steps = vec![
-                        json!({"match": {"if": test}, "action": {"return": 400}}),
-                        json!({"action": {"pass": one.destination}}),
-                    ];
-                    one.destination = self.out.add_route("with-certificate", steps);
+                    const MISSING: &str = "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`";
+                    one.destination = self.refused_if(MISSING, &one.destination);
                     if let Some(place) = &verify.place {
                         let problem = "a listener requests certificates from all clients or from none: it requests them for its other servers, too";
                         let hint = "use a separate listener for this server";
@@ -82,10 +88,10 @@ impl Compiler<'_> {
                             .note(place, "ssl_verify_client", problem, hint);
                     }
                 }
-                How::Required | How::Optional | How::Unknown => {
+                How::Required | How::Optional | How::Reported | How::Unknown => {
                     one.destination = self.refusal();
-                    if let (Some(place), How::Required | How::Optional) =
-                        (&verify.place, verify.how)
+                    if let Some(place) =
+                        verify.place.as_ref().filter(|_| verify.how != How::Unknown)
                     {
                         let problem = "a listener has one set of CA certificates for clients, and this server has another: it responds 403 there";
                         let hint = "use a separate listener for this server";
@@ -109,12 +115,6 @@ impl Compiler<'_> {
             return verify;
         };
         verify.place = Some(asks.place.clone());
-        if asks.argument(0) == "optional_no_ca" {
-            let problem = "certificates without verification are not requested";
-            let hint = "name the CA certificates in `tls.client_ca` of the listener";
-            self.findings.lost(&asks.place, asks.name(), problem, hint);
-            return verify;
-        }
         for name in ["ssl_client_certificate", "ssl_trusted_certificate"] {
             if let Some(authority) = find(name) {
                 verify.authorities.push(self.beside(authority.argument(0)));
@@ -129,6 +129,10 @@ impl Compiler<'_> {
             self.findings
                 .lost(&unchecked.place, unchecked.name(), problem, hint);
             verify.how = How::Unknown;
+        } else if verify.authorities.is_empty() && asks.argument(0) == "optional_no_ca" {
+            let problem = "certificates are requested only if they can be verified: this server does not request them";
+            let hint = "name the CA certificates in `tls.client_ca` of the listener";
+            self.findings.lost(&asks.place, asks.name(), problem, hint);
         } else if verify.authorities.is_empty() {
             let problem = "it has no `ssl_client_certificate`: the server responds 403 over TLS";
             let hint = "name the CA certificates in `tls.client_ca` of the listener";
@@ -137,10 +141,20 @@ impl Compiler<'_> {
         } else {
             verify.how = match asks.argument(0) {
                 "optional" => How::Optional,
+                "optional_no_ca" => How::Reported,
                 _ => How::Required,
             };
         }
         verify
+    }
+
+    /// A destination that answers 400 if a condition holds, and otherwise leads to another one.
+    fn refused_if(&mut self, condition: &str, destination: &str) -> String {
+        let steps = vec![
+            json!({"match": {"if": condition}, "action": {"return": 400}}),
+            json!({"action": {"pass": destination}}),
+        ];
+        self.out.add_route("with-certificate", steps)
     }
 
     /// A destination that answers 403.
@@ -170,6 +184,8 @@ enum How {
     Off,
     Optional,
     Required,
+    /// Requests with an invalid one are served, too, and a variable has the reason.
+    Reported,
     /// In a way that cannot be carried over.
     Unknown,
 }

@@ -27,6 +27,19 @@ fn has_no_page(status: u16) -> bool {
     !(400..600).contains(&status) || matches!(status, 408 | 413 | 431 | 494..=499)
 }
 
+/// The cure for a status without a page.
+fn cure(status: u16) -> &'static str {
+    match status {
+        495 | 496 => {
+            "such clients get 400 before a server is chosen: write `error_pages` for 400 into the listener (`docs/http/tls.md`)"
+        }
+        497 => {
+            "a client that sends plain HTTP to a TLS port gets 400, without a page: redirect from port 80 instead"
+        }
+        _ => "pages are for errors from 400 to 599, except for malformed requests",
+    }
+}
+
 impl ErrorPage {
     /// Reads a directive; reports statuses without a page.
     pub(super) fn read(statement: &Statement, findings: &mut Findings) -> Option<ErrorPage> {
@@ -48,7 +61,7 @@ impl ErrorPage {
                 &statement.place,
                 "error_page",
                 &format!("{status} cannot have a custom page"),
-                "pages are for errors from 400 to 599, except for malformed requests",
+                cure(*status),
             );
         }
         statuses.retain(|status| !has_no_page(*status));

@@ -28,7 +28,7 @@ const READ: Words = Words(
     scgi_next_upstream scgi_next_upstream_tries scgi_next_upstream_timeout grpc_next_upstream
     grpc_next_upstream_tries grpc_next_upstream_timeout proxy_redirect proxy_cookie_path proxy_cookie_domain
     proxy_cookie_flags sub_filter sub_filter_once sub_filter_types add_trailer slice limit_rate limit_rate_after charset charset_types gunzip max_ranges
-    proxy_set_body stub_status",
+    proxy_set_body proxy_method stub_status",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::tree::Statement;
 use super::variables::{Meaning, Unknown};
 use crate::finding::SourceLocation;
+use crate::template::{Piece, Text};
 
 /// A `log_format`.
 pub(super) struct LogFormat {
@@ -42,6 +43,11 @@ impl LogFormat {
 
     /// The option `format`.
     pub(super) fn option(&self, meaning: &Meaning) -> Result<Option<Value>, Unknown> {
+        let mut meaning = meaning.clone();
+        // It is known in logs only.
+        let body = Text(vec![Piece::Variable("request_body".to_owned())]);
+        meaning.named.insert("request_body".to_owned(), body);
+        let meaning = &meaning;
         match self.is_json {
             true => json_format(meaning, &self.text),
             false => {

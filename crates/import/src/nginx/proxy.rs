@@ -62,23 +62,8 @@ impl Compiler<'_> {
             None if statement.name() == "grpc_pass" => ("http", url),
             _ => ("", url),
         };
-        let authority_end = if rest.starts_with("unix:") {
-            rest.rfind(':').filter(|at| *at > 4).unwrap_or(rest.len())
-        } else {
-            // A path may begin with a variable.
-            let paths = [
-                "/",
-                "$uri",
-                "${uri}",
-                "$document_uri",
-                "$request_uri",
-                "${request_uri}",
-            ];
-            let begins = paths.iter().filter_map(|path| rest.find(path));
-            begins.min().unwrap_or(rest.len())
-        };
-        let (authority, path) = rest.split_at(authority_end);
-        let path = path.strip_prefix(':').unwrap_or(path);
+        let (authority, path) = authority_and_path(rest);
+        let path = path.as_str();
         let mut named = statement.clone();
         if let Some(word) = named.words.get_mut(1) {
             *word = format!("{scheme}://{authority}");
@@ -291,6 +276,7 @@ impl Compiler<'_> {
         self.request_fields(site, &mut action);
         if statement.name() == "proxy_pass" {
             self.request_body(site, &mut action);
+            self.request_method(site, &mut action);
         }
         Some(action)
     }
@@ -306,6 +292,27 @@ impl Compiler<'_> {
         }
         if let Some(text) = self.text(site, &body, &place, "proxy_set_body") {
             action.insert("request_body".to_owned(), text.template().into());
+        }
+    }
+
+    /// `proxy_method`.
+    fn request_method(&mut self, site: &Site, action: &mut Map<String, Value>) {
+        const METHODS: [&str; 7] = ["DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT", "QUERY"];
+        let Some((method, place)) = site.scope.request_method.clone() else {
+            return;
+        };
+        match METHODS.contains(&method.as_str()) {
+            true => drop(action.insert("request_method".to_owned(), method.into())),
+            false if method == "$request_method" => {}
+            false => {
+                let problem =
+                    format!("the method `{method}` is not supported: the server gets the client's");
+                let hint = format!(
+                    "`request_method` of an action is one of {}",
+                    METHODS.join(", ")
+                );
+                self.findings.lost(&place, "proxy_method", &problem, &hint);
+            }
         }
     }
 
@@ -492,6 +499,27 @@ impl Compiler<'_> {
         }
         add_server(servers, address, options);
     }
+}
+
+/// The parts of an address behind its scheme. A path may begin with a variable, and a query alone is that of `/`.
+fn authority_and_path(rest: &str) -> (&str, String) {
+    const PATHS: [&str; 7] = [
+        "/",
+        "?",
+        "$uri",
+        "${uri}",
+        "$document_uri",
+        "$request_uri",
+        "${request_uri}",
+    ];
+    let end = match rest.starts_with("unix:") {
+        true => rest.rfind(':').filter(|at| *at > 4),
+        false => PATHS.iter().filter_map(|path| rest.find(path)).min(),
+    };
+    let (authority, path) = rest.split_at(end.unwrap_or(rest.len()));
+    let path = path.strip_prefix(':').unwrap_or(path);
+    let slash = if path.starts_with('?') { "/" } else { "" };
+    (authority, format!("{slash}{path}"))
 }
 
 /// The option `sticky` for `sticky cookie NAME …`.

@@ -142,6 +142,8 @@ pub(super) struct Scope {
     pub(super) request_headers: Vec<(String, String, SourceLocation)>,
     /// `proxy_set_body`.
     pub(super) request_body: Option<(String, SourceLocation)>,
+    /// `proxy_method`.
+    pub(super) request_method: Option<(String, SourceLocation)>,
     /// `proxy_options`.
     pub(super) options: Map<String, Value>,
     pub(super) upstream_tls: Map<String, Value>,
@@ -281,6 +283,7 @@ impl Scope {
             "secure_link_md5" => self.link_text = Some((first.to_owned(), place)),
             "fastcgi_split_path_info" => self.split = Some((first.to_owned(), place)),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
+            "proxy_method" => self.request_method = Some((first.to_owned(), place)),
             "proxy_set_body" => self.request_body = Some((first.to_owned(), place)),
             "proxy_set_header" | "grpc_set_header" => self.request_headers.push(pair()),
             "proxy_hide_header"

@@ -38,7 +38,7 @@ pub(crate) fn write<C: Client>(
         body => Some(body.len()),
     };
     let described = CgiRequest {
-        method: view.method_text(),
+        method: request.method_text(),
         target: view.origin_target(),
         query: request.path.query().unwrap_or_default(),
         protocol: if view.version() == Version::Http10 {

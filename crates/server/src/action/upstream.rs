@@ -18,7 +18,7 @@ use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_http::edits::Edit;
-use tutti_http::{FieldLines, NO_FIELDS, OutgoingHead, Trailers};
+use tutti_http::{FieldLines, Method, NO_FIELDS, OutgoingHead, Trailers};
 use tutti_pool::Level;
 use tutti_proxy::{
     AnswerHead, BodyStreamError, BufferLimits, BufferedBody, Cgi, Client, ForwardResult, NoScript,
@@ -69,6 +69,9 @@ pub(crate) fn destination(
     Ok(UpstreamDestination {
         upstream: Arc::clone(upstream),
         body: body.transpose().map_err(failed)?,
+        method: decision
+            .request_method
+            .map(|method| Method::from_bytes(method.as_bytes())),
         cookie: (upstream.model().group.sticky.as_ref())
             .and_then(|sticky| request.cookie(&sticky.cookie))
             .map(<[u8]>::to_vec),
