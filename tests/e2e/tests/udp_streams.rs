@@ -167,7 +167,7 @@ fn a_port_that_is_taken_is_reported() {
     let address = taken.local_addr().unwrap();
     let configuration = passing(address, &echo(), &json!({}));
     let reply = server.call("PUT", "/config", &configuration);
-    assert_eq!(reply.status, 400, "{}", reply.text());
+    assert_eq!(reply.status, 500, "{}", reply.text());
     let text = reply.text();
     assert!(text.contains("cannot receive datagrams at"), "{text}");
     assert!(text.contains("ss -lunp"), "{text}");
