@@ -1,6 +1,6 @@
 //! Addresses that listeners bind to, and addresses of servers.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -67,6 +67,8 @@ pub enum ListenAddress {
     Unix(PathBuf),
     /// `unix:@name`: a name in the abstract namespace, without the `@`.
     Abstract(String),
+    /// `udp:ADDRESS:PORT`: UDP; `*` is 0.0.0.0.
+    Udp(SocketAddr),
 }
 
 /// The address of a server.
@@ -505,6 +507,18 @@ impl FromStr for ListenAddress {
         if let Some(path) = text.strip_prefix("unix:") {
             return unix(path);
         }
+        if let Some(address) = text.strip_prefix("udp:") {
+            return match address.parse()? {
+                ListenAddress::Any(port) => Ok(ListenAddress::Udp(SocketAddr::from((
+                    Ipv4Addr::UNSPECIFIED,
+                    port,
+                )))),
+                ListenAddress::Ip(address) => Ok(ListenAddress::Udp(address)),
+                _ => Err(AddressError(
+                    "an address and a port follow `udp:`, as in `udp:*:53`".to_owned(),
+                )),
+            };
+        }
         if let Some(port) = text.strip_prefix("*:") {
             return Ok(ListenAddress::Any(parse_port(port)?));
         }
@@ -561,6 +575,10 @@ impl std::fmt::Display for ListenAddress {
             ListenAddress::Ip(address) => write!(f, "{address}"),
             ListenAddress::Unix(path) => write!(f, "unix:{}", path.display()),
             ListenAddress::Abstract(name) => write!(f, "unix:@{name}"),
+            ListenAddress::Udp(address) if address.ip() == Ipv4Addr::UNSPECIFIED => {
+                write!(f, "udp:*:{}", address.port())
+            }
+            ListenAddress::Udp(address) => write!(f, "udp:{address}"),
         }
     }
 }
@@ -750,6 +768,9 @@ mod tests {
             "[::1]:8080",
             "unix:/run/a.sock",
             "unix:@name",
+            "udp:*:53",
+            "udp:127.0.0.1:53",
+            "udp:[::]:53",
         ] {
             assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
         }
@@ -765,6 +786,11 @@ mod tests {
             "unix:",
             "unix:@",
             "1.2.3.4",
+            "udp:53",
+            "udp:",
+            "udp:unix:/run/a",
+            "udp:udp:*:53",
+            "udp/*:53",
         ] {
             assert!(wrong.parse::<ListenAddress>().is_err(), "{wrong}");
         }

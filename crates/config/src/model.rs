@@ -84,8 +84,8 @@ pub use crate::table::{
     HealthQuestion, Http2, Http3, HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, LinkMethod,
     ListenerOptions, ListingFormat, MirrorOptions, Missed, NameserverOptions, OnDemandOptions,
     ProxyVersion, Rate, RetryFailure, SameSite, ScheduleOptions, SetCookie, ShareOptions,
-    SlowLogFormat, SlowLogOptions, SpoolerOptions, StickyOptions, TsigAlgorithm, UpstreamOptions,
-    WebSocket,
+    SlowLogFormat, SlowLogOptions, SpoolerOptions, StickyOptions, TsigAlgorithm, UdpOptions,
+    UpstreamOptions, WebSocket,
 };
 use crate::table::{HttpRequestOptions, Opt};
 pub use crate::template::{

@@ -209,7 +209,7 @@ fn names(known: &ApplicationType) -> String {
 fn name_pattern(names: Names) -> Option<&'static str> {
     match names {
         Names::Any => None,
-        Names::Listener => Some(r"^(unix:.+|(\*|[0-9.]+|\[[0-9A-Fa-f:.]+\]):[0-9]+)$"),
+        Names::Listener => Some(r"^(unix:.+|(udp:)?(\*|[0-9.]+|\[[0-9A-Fa-f:.]+\]):[0-9]+)$"),
         Names::NotEmpty | Names::Argument => Some("."),
         Names::Server => Some(
             r"^(unix:.+|([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?|[A-Za-z0-9_.-]+=[A-Za-z0-9_.-]+)$",

@@ -448,6 +448,16 @@ fn every_number_and_switch_reaches_the_model() {
     each_reaches(upstream, |config| &config.upstreams["u"].group);
     each_reaches(upstream, |config| &config.upstreams["u"].options);
     each_reaches(
+        |more| {
+            let listener = json!({"stream": "upstreams/u", "udp": more});
+            merged(
+                upstream(json!({})),
+                json!({"listeners": {"udp:*:53": listener}}),
+            )
+        },
+        |config| config.listeners[0].options.udp.as_ref().unwrap(),
+    );
+    each_reaches(
         |more| upstream(json!({"health_check": more})),
         |config| config.upstreams["u"].group.health_check.as_ref().unwrap(),
     );

@@ -133,6 +133,32 @@ pub struct StreamCounters {
     pub received: AtomicU64,
     /// Bytes that servers have sent to clients.
     pub sent: AtomicU64,
+    dropped: [AtomicU64; DatagramDrop::ALL.len()],
+}
+
+/// Why a datagram was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatagramDrop {
+    /// It is of a new client, and there are as many sessions as there may be, for all clients or for this one.
+    Sessions,
+    /// It is too long.
+    Size,
+    /// It could not be sent: the socket was full, or too many waited for a server.
+    Unsent,
+}
+
+impl DatagramDrop {
+    /// All reasons.
+    pub const ALL: [DatagramDrop; 3] = [Self::Sessions, Self::Size, Self::Unsent];
+
+    /// Its name in the status and the metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sessions => "sessions",
+            Self::Size => "size",
+            Self::Unsent => "unsent",
+        }
+    }
 }
 
 impl StreamCounters {
@@ -141,6 +167,21 @@ impl StreamCounters {
         if let Some(counter) = self.outcomes.get(outcome as usize) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a datagram that was dropped.
+    pub fn note_dropped(&self, reason: DatagramDrop) {
+        if let Some(counter) = self.dropped.get(reason as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Datagrams that were dropped, by reason.
+    pub fn dropped(&self) -> impl Iterator<Item = (DatagramDrop, u64)> + '_ {
+        let counts = self.dropped.iter();
+        DatagramDrop::ALL
+            .into_iter()
+            .zip(counts.map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// Connections by outcome.

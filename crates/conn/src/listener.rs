@@ -3,6 +3,7 @@
 //! `TCP_NODELAY` is set on the listening socket and inherited, which saves a call per connection. Must never: keep a socket open that
 //! is no longer part of the configuration.
 
+use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,7 +29,9 @@ pub struct SharedListener {
     pub local: Option<SocketAddr>,
     /// No longer part of the configuration: its connections end with their current request.
     closing: AtomicBool,
-    /// Open connections, and threads that may still accept some.
+    /// It receives datagrams instead of accepting connections.
+    receives_datagrams: bool,
+    /// Connections that depend on its configuration, and threads that may still accept some.
     connections: AtomicUsize,
     /// Limits on its connections.
     pub bounds: ConnectionLimits,
@@ -42,6 +45,8 @@ pub struct ListenerHold {
     listener: Arc<SharedListener>,
     /// Counted in the limits of the listener, in all and perhaps for a client.
     counted: Option<Option<ClientKey>>,
+    /// The connection does not depend on the configuration of the listener any more.
+    is_independent: Cell<bool>,
 }
 
 impl ListenerHold {
@@ -51,6 +56,22 @@ impl ListenerHold {
         Self {
             listener: Arc::clone(listener),
             counted: None,
+            is_independent: Cell::new(false),
+        }
+    }
+
+    /// Counts the connection as one that is only passed on, until the result is dropped. It has all that it needs: the configuration of
+    /// its listener is not kept for it.
+    pub fn count_stream(&self) -> OpenStream {
+        // In this order, so that a removed listener never seems to be without connections.
+        let open = OpenStream::new(&self.listener);
+        self.set_independent();
+        open
+    }
+
+    fn set_independent(&self) {
+        if !self.is_independent.replace(true) {
+            self.listener.connections.fetch_sub(1, Ordering::Release);
         }
     }
 
@@ -88,6 +109,25 @@ impl ListenerHold {
     }
 }
 
+/// A connection or a session that is being passed on, in the counters of its listener.
+#[derive(Debug)]
+pub struct OpenStream(Arc<SharedListener>);
+
+impl OpenStream {
+    fn new(listener: &Arc<SharedListener>) -> Self {
+        let open = &listener.counters.streams.open;
+        open.fetch_add(1, Ordering::Release);
+        Self(Arc::clone(listener))
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let open = &self.0.counters.streams.open;
+        open.fetch_sub(1, Ordering::Release);
+    }
+}
+
 impl std::ops::Deref for ListenerHold {
     type Target = SharedListener;
 
@@ -104,7 +144,7 @@ impl Drop for ListenerHold {
             }
             self.listener.bounds.leave();
         }
-        self.listener.connections.fetch_sub(1, Ordering::Release);
+        self.set_independent();
     }
 }
 
@@ -122,6 +162,28 @@ impl SharedListener {
             socket: Mutex::new(Some(Arc::new(socket))),
             bound,
             local: bound.filter(|address| !address.ip().is_unspecified()),
+            receives_datagrams: false,
+            closing: AtomicBool::new(false),
+            connections: AtomicUsize::new(0),
+            bounds: ConnectionLimits::default(),
+            counters: ListenerCounters::new(threads),
+        })
+    }
+
+    /// A listener for datagrams, whose sockets are bound to this address; the caller has them.
+    pub fn of_datagrams(
+        name: &str,
+        id: u64,
+        bound: Option<SocketAddr>,
+        threads: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.into(),
+            id,
+            socket: Mutex::new(None),
+            bound,
+            local: bound.filter(|address| !address.ip().is_unspecified()),
+            receives_datagrams: true,
             closing: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
             bounds: ConnectionLimits::default(),
@@ -137,6 +199,7 @@ impl SharedListener {
             socket: Mutex::new(None),
             bound: None,
             local: None,
+            receives_datagrams: false,
             closing: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
             bounds: ConnectionLimits::default(),
@@ -149,9 +212,19 @@ impl SharedListener {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if connections that came through it are open.
+    /// True if connections that came through it are open and depend on its configuration.
     pub fn is_used(&self) -> bool {
         self.connections.load(Ordering::Acquire) > 0
+    }
+
+    /// True if connections that came through it are open, including those that are only passed on.
+    pub fn has_connections(&self) -> bool {
+        self.is_used() || self.counters.streams.open.load(Ordering::Acquire) > 0
+    }
+
+    /// True if it receives datagrams instead of accepting connections.
+    pub fn receives_datagrams(&self) -> bool {
+        self.receives_datagrams
     }
 
     /// The socket, unless it is closing.

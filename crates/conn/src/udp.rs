@@ -1,4 +1,4 @@
-//! A UDP socket for QUIC: receives batches of datagrams with their addresses and ECN marks, and sends batches that the kernel or the card
+//! A UDP socket: receives batches of datagrams with their addresses and ECN marks, and sends batches that the kernel or the card
 //! segments.
 //!
 //! Must never: block, or forget a task that waits for room.
@@ -11,6 +11,9 @@ use std::task::{Context, Poll};
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use rustix::io::Errno;
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -73,6 +76,15 @@ impl UdpSocket {
         })
     }
 
+    /// The same for datagrams of any protocol, which are sent in fragments if they are longer than the path permits.
+    pub fn with_fragments(socket: Arc<OwnedFd>) -> io::Result<Self> {
+        let this = Self::new(socket)?;
+        // It applies to the family of the socket only; the other call fails.
+        let _ = set_ip_mtu_discover(this.io.get_ref(), Ipv4PathMtuDiscovery::WANT);
+        let _ = set_ipv6_mtu_discover(this.io.get_ref(), Ipv6PathMtuDiscovery::WANT);
+        Ok(this)
+    }
+
     /// Number of datagrams of `length` bytes that fit one batch.
     pub fn longest_train(&self, length: u16) -> usize {
         let most = MOST_SENT / usize::from(length.max(1));
@@ -117,19 +129,23 @@ impl UdpSocket {
         {
             let bytes = room.get(..meta.len).unwrap_or_default();
             note_received(bytes.len());
+            let datagram = |bytes| Datagram {
+                from: canonical(meta.addr),
+                to: meta.dst_ip,
+                ecn: meta.ecn.map(|ecn| ecn as u8),
+                bytes,
+            };
+            if bytes.is_empty() {
+                each(datagram(bytes));
+            }
             for piece in bytes.chunks(meta.stride.max(1)) {
-                each(Datagram {
-                    from: canonical(meta.addr),
-                    to: meta.dst_ip,
-                    ecn: meta.ecn.map(|ecn| ecn as u8),
-                    bytes: piece,
-                });
+                each(datagram(piece));
             }
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Sends a batch; false if the socket is full. A batch that cannot be sent at all counts as lost, which QUIC handles.
+    /// Sends a batch; false if the socket is full. A batch that cannot be sent at all counts as lost, which users of UDP expect.
     pub fn try_send(&self, train: &Train<'_>) -> bool {
         let transmit = Transmit {
             destination: train.to,

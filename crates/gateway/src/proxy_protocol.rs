@@ -190,6 +190,17 @@ pub fn write(out: &mut Vec<u8>, version: ProxyHeaderVersion, addresses: Option<A
         }
         None => ProxyHeader::with_local(),
     };
+    encode(out, version, &header);
+}
+
+/// Appends a header of version 2 with the addresses of a client that sends datagrams (§2.2: `DGRAM`).
+pub fn write_for_datagrams(out: &mut Vec<u8>, addresses: Addresses) {
+    let (source, destination) = of_one_family(addresses.source, addresses.destination);
+    let header = ProxyHeader::with_address(ProxiedAddress::datagram(source, destination));
+    encode(out, ProxyHeaderVersion::V2, &header);
+}
+
+fn encode(out: &mut Vec<u8>, version: ProxyHeaderVersion, header: &ProxyHeader<'_>) {
     // Addresses of one family always fit.
     let _ = match version {
         ProxyHeaderVersion::V1 => header.encode_v1(out),

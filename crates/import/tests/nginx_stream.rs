@@ -143,7 +143,13 @@ fn proxies_are_believed_that_the_source_names() {
 #[test]
 fn a_server_that_cannot_be_carried_over_is_left_out() {
     for server in [
-        "listen 127.0.0.1:1 udp; proxy_pass 10.0.0.1:1;",
+        "listen 127.0.0.1:1 udp ssl; ssl_certificate a; ssl_certificate_key b; proxy_pass 10.0.0.1:1;",
+        "listen 127.0.0.1:1 udp proxy_protocol; set_real_ip_from 10.0.0.1; proxy_pass 10.0.0.1:1;",
+        "listen 127.0.0.1:1 udp; proxy_protocol on; proxy_pass 10.0.0.1:1;",
+        "listen 127.0.0.1:1 udp; proxy_ssl on; proxy_pass 10.0.0.1:1;",
+        "listen 127.0.0.1:1 udp; ssl_preread on; proxy_pass $to;",
+        "listen 127.0.0.1:1 udp unknown; proxy_pass 10.0.0.1:1;",
+        "listen unix:/run/a udp; proxy_pass 10.0.0.1:1;",
         "listen 127.0.0.1:1 ssl; ssl_certificate a; ssl_certificate_key b; proxy_pass 10.0.0.1:1;",
         "listen 127.0.0.1:1 proxy_protocol; proxy_pass 10.0.0.1:1;",
         "listen 127.0.0.1:1 unknown; proxy_pass 10.0.0.1:1;",
@@ -186,4 +192,55 @@ fn the_log_of_a_stream_has_its_variables() {
         configuration["listeners"]["127.0.0.1:1"]["access_log"],
         json!({"path": "/var/log/stream.log", "format": "$remote_addr TCP $status $bytes_sent $request_time"})
     );
+}
+
+/// A name server listens on TCP and on UDP.
+#[test]
+fn a_server_for_datagrams_is_a_listener_with_udp() {
+    let configuration = carried(
+        "log_format short '$protocol $status'; access_log /var/log/dns.log short; proxy_timeout 5s; proxy_responses 1;
+         upstream resolvers { server 10.0.0.1:53; server 10.0.0.2:53; }
+         server { listen 53; listen 53 udp reuseport; proxy_pass resolvers; }",
+    );
+    let log = |protocol: &str| json!({"path": "/var/log/dns.log", "format": format!("{protocol} $status")});
+    assert_eq!(
+        configuration["listeners"],
+        json!({
+            "*:53": {"stream": "upstreams/resolvers", "access_log": log("TCP")},
+            "udp:*:53": {"stream": "upstreams/resolvers", "access_log": log("UDP"), "udp": {"responses": 1}}
+        })
+    );
+    assert_eq!(
+        configuration["upstreams"]["resolvers"]["tunnel_timeout"],
+        json!(5.0)
+    );
+}
+
+#[test]
+fn the_numbers_of_datagrams_are_carried_over() {
+    let of = |directives: &str| {
+        let server = "listen 127.0.0.1:514 udp; proxy_pass 10.0.0.1:514;";
+        let configuration = carried(&format!("{directives} server {{ {server} }}"));
+        configuration["listeners"]["udp:127.0.0.1:514"]["udp"].clone()
+    };
+    assert_eq!(of(""), Value::Null);
+    assert_eq!(of("proxy_responses 0;"), json!({"responses": 0}));
+    assert_eq!(
+        of("proxy_requests 1; proxy_responses 2;"),
+        json!({"requests": 1, "responses": 2})
+    );
+    assert_eq!(of("proxy_requests 0;"), Value::Null);
+}
+
+/// The same address and port of TCP and of UDP do not exclude each other, and two of UDP do.
+#[test]
+fn an_address_has_one_server_for_each_protocol() {
+    let server = |options: &str, to: u8| {
+        format!("server {{ listen 127.0.0.1:1 {options}; proxy_pass 10.0.0.{to}:1; }}")
+    };
+    let configuration = carried(&format!("{}{}", server("", 1), server("udp", 2)));
+    assert_eq!(configuration["listeners"].as_object().unwrap().len(), 2);
+    let (configuration, lost) = stream(&format!("{}{}", server("udp", 1), server("udp", 2)));
+    assert!(configuration.get("listeners").is_none(), "{configuration}");
+    assert!(lost.contains(&"listen".to_owned()), "{lost:?}");
 }

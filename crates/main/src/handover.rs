@@ -72,10 +72,23 @@ pub(super) struct HandedSocket {
     pub(super) backlog: i32,
 }
 
+/// The purpose of UDP sockets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DatagramUse {
+    /// The kernel selects the socket by the connection id; each generation of routers has its own bank of sockets.
+    #[default]
+    Quic,
+    /// The kernel selects the socket by the addresses. An upgrade keeps the sockets, and the datagrams that wait there.
+    Stream,
+}
+
 /// The UDP sockets of an address, in the kernel's order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct HandedDatagrams {
     pub(super) address: SocketAddr,
+    #[serde(default)]
+    pub(super) purpose: DatagramUse,
     pub(super) sockets: Vec<RawFd>,
 }
 

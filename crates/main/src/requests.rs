@@ -26,6 +26,7 @@ use tutti_wire::control::{Start, encode};
 use super::cache_files;
 use super::children::{Children, Prototype, Runner};
 use super::dynamic_users::{self, AUTO};
+use super::handover::DatagramUse;
 use super::instance::Instance;
 use super::isolation::{Cgroups, IsolationError, Preparation, PrototypeEnvironment};
 use super::jobs;
@@ -158,11 +159,11 @@ impl RouterResources {
                 None
             }
             FromRouter::ListenDatagrams { id, address } => {
-                let granted = rights.filter(|rights| rights.has_datagrams(&address));
-                let Some(bank) = granted.map(|rights| rights.bank) else {
+                let Some((purpose, bank)) = rights.and_then(|rights| rights.datagrams(&address))
+                else {
                     return self.refuse(instance, router, id, &message);
                 };
-                opened(id, self.sockets.get_datagrams(address, bank))
+                opened(id, self.sockets.get_datagrams(address, purpose, bank))
             }
             FromRouter::UnlistenDatagrams { address } => {
                 self.sockets.release_datagrams(&address);
@@ -465,8 +466,10 @@ impl RouterResources {
         let is_granted =
             |place: &BindAddress| grants.places.iter().any(|grant| grant.place == *place);
         self.sockets.retain(is_granted);
-        self.sockets
-            .retain_datagrams(|address| grants.datagrams.contains(address));
+        self.sockets.retain_datagrams(|address, purpose| {
+            let is_stream = grants.stream_datagrams.contains(address);
+            grants.datagrams.contains(address) && is_stream == (purpose == DatagramUse::Stream)
+        });
         self.files.retain(|path| grants.logs.contains(path));
     }
 

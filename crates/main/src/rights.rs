@@ -16,6 +16,7 @@ use tutti_protocol::{
 };
 
 use super::children::Children;
+use super::handover::DatagramUse;
 
 /// Time for which a resource just given up may still be requested without an alert: a message takes far less.
 const ON_THE_WAY: Duration = Duration::from_secs(10);
@@ -28,6 +29,7 @@ const MOST_REPORTED: u32 = 20;
 struct Granted {
     places: HashMap<BindAddress, i32>,
     datagrams: HashSet<SocketAddr>,
+    stream_datagrams: HashSet<SocketAddr>,
     logs: HashSet<PathBuf>,
     files: HashSet<PathBuf>,
     spools: HashSet<PathBuf>,
@@ -51,6 +53,7 @@ impl Granted {
                 .map(|grant| (grant.place.clone(), grant.backlog))
                 .collect(),
             datagrams: grants.datagrams.iter().copied().collect(),
+            stream_datagrams: grants.stream_datagrams.iter().copied().collect(),
             logs: grants.logs.iter().cloned().collect(),
             files: grants.files.iter().cloned().collect(),
             spools: grants.spools.iter().cloned().collect(),
@@ -165,9 +168,15 @@ impl Rights {
             .find_map(|granted| granted.places.get(place).copied())
     }
 
-    pub(super) fn has_datagrams(&self, address: &SocketAddr) -> bool {
-        self.all()
-            .any(|granted| granted.datagrams.contains(address))
+    /// Returns the purpose for which the router may receive datagrams at this address, and its bank.
+    pub(super) fn datagrams(&self, address: &SocketAddr) -> Option<(DatagramUse, u8)> {
+        let mut granted = self.all();
+        let granted = granted.find(|granted| granted.datagrams.contains(address))?;
+        let purpose = match granted.stream_datagrams.contains(address) {
+            true => DatagramUse::Stream,
+            false => DatagramUse::Quic,
+        };
+        Some((purpose, self.bank))
     }
 
     pub(super) fn has_log(&self, path: &Path) -> bool {
@@ -262,6 +271,7 @@ impl Rights {
                 })
                 .collect(),
             datagrams: self.in_force.datagrams.iter().copied().collect(),
+            stream_datagrams: self.in_force.stream_datagrams.iter().copied().collect(),
             logs: self.in_force.logs.iter().cloned().collect(),
             files: self.in_force.files.iter().cloned().collect(),
             spools: self.in_force.spools.iter().cloned().collect(),
@@ -292,6 +302,7 @@ mod tests {
                 backlog: i32::from(port),
             }],
             datagrams: vec![([127, 0, 0, 1], port).into()],
+            stream_datagrams: vec![],
             logs: vec![format!("/log/{port}").into()],
             files: vec![format!("/file/{port}").into()],
             spools: vec![format!("/spool/{port}").into()],
@@ -331,7 +342,7 @@ mod tests {
         let file = format!("/file/{port}");
         let has = [
             rights.backlog(&place(port)).is_some(),
-            rights.has_datagrams(&([127, 0, 0, 1], port).into()),
+            rights.datagrams(&([127, 0, 0, 1], port).into()).is_some(),
             rights.has_log(Path::new(&path)),
             rights.has_file(Path::new(&file)),
             rights.has_spool(Path::new(&folder)),

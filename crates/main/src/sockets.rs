@@ -11,7 +11,7 @@ use tutti_sys::listen::{ListenOptions, SocketName, listen, set_backlog, set_port
 use tutti_sys::port_group::{BANKS, bind_group, steer};
 use tutti_sys::spawn::inherited;
 
-use super::handover::{HandedDatagrams, HandedSocket};
+use super::handover::{DatagramUse, HandedDatagrams, HandedSocket};
 
 /// Mode of a listener's socket file: all users may connect, as to a port. The configuration decides which clients to
 /// serve.
@@ -28,6 +28,27 @@ struct Held {
     backlog: i32,
 }
 
+/// The UDP sockets of an address.
+struct HeldDatagrams {
+    purpose: DatagramUse,
+    /// In the kernel's order; those of QUIC bank by bank.
+    sockets: Vec<OwnedFd>,
+}
+
+impl HeldDatagrams {
+    /// The sockets for the router of this bank.
+    fn of_bank(&self, bank: u8) -> &[OwnedFd] {
+        match self.purpose {
+            DatagramUse::Quic => {
+                let length = self.sockets.len() / usize::from(BANKS);
+                let mut banks = self.sockets.chunks(length.max(1));
+                banks.nth(usize::from(bank % BANKS)).unwrap_or_default()
+            }
+            DatagramUse::Stream => &self.sockets,
+        }
+    }
+}
+
 /// All sockets that main has bound for the router.
 #[derive(Default)]
 pub(super) struct Sockets {
@@ -36,8 +57,8 @@ pub(super) struct Sockets {
     given: HashMap<BindAddress, OwnedFd>,
     /// The controller's sockets for the dashboard: no router gets them.
     dashboard: HashSet<BindAddress>,
-    /// UDP sockets of QUIC, in the kernel's order: bank by bank.
-    datagrams: HashMap<SocketAddr, Vec<OwnedFd>>,
+    /// UDP sockets.
+    datagrams: HashMap<SocketAddr, HeldDatagrams>,
     /// The bank of the router that gets new clients.
     bank: u8,
 }
@@ -87,24 +108,56 @@ impl Sockets {
         Ok(copy)
     }
 
-    /// Returns the UDP sockets of a bank at `address`: existing or new ones, one for each processor.
+    /// Returns UDP sockets at `address`, for QUIC those of this bank: existing or new ones, one for each processor.
     pub(super) fn get_datagrams(
         &mut self,
         address: SocketAddr,
+        purpose: DatagramUse,
         bank: u8,
     ) -> Result<Vec<OwnedFd>, BindError> {
         if !self.datagrams.contains_key(&address) {
-            let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-            let count = processors.min(MOST_DATAGRAM_SOCKETS);
-            let is_own = self
-                .datagrams
-                .keys()
-                .any(|own| own.port() == address.port());
-            let all = count * usize::from(BANKS);
-            let sockets = bind_group(address, all, is_own).map_err(|error| BindError {
-                message: error.to_string(),
-                hint: datagrams_hint(address, &error),
-            })?;
+            let sockets = self.bind_datagrams(address, purpose)?;
+            self.datagrams
+                .insert(address, HeldDatagrams { purpose, sockets });
+        }
+        let held = self.datagrams.get(&address);
+        let own = match held {
+            Some(held) if held.purpose != purpose => {
+                return Err(BindError {
+                    message: "the port is in use for other datagrams".to_owned(),
+                    hint: Some(
+                        "first remove the listener that has it, in a separate change".to_owned(),
+                    ),
+                });
+            }
+            Some(held) => held.of_bank(bank),
+            None => &[],
+        };
+        let copies: io::Result<Vec<OwnedFd>> = own.iter().map(OwnedFd::try_clone).collect();
+        copies.map_err(|error| BindError {
+            message: error.to_string(),
+            hint: None,
+        })
+    }
+
+    fn bind_datagrams(
+        &self,
+        address: SocketAddr,
+        purpose: DatagramUse,
+    ) -> Result<Vec<OwnedFd>, BindError> {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let count = processors.min(MOST_DATAGRAM_SOCKETS);
+        let all = match purpose {
+            DatagramUse::Quic => count * usize::from(BANKS),
+            DatagramUse::Stream => count,
+        };
+        let mut own = self.datagrams.keys();
+        let is_own = own.any(|own| own.port() == address.port());
+        let sockets = bind_group(address, all, is_own).map_err(|error| BindError {
+            message: error.to_string(),
+            hint: datagrams_hint(address, &error),
+        })?;
+        if purpose == DatagramUse::Quic {
             steer_all(&sockets, self.bank).map_err(|error| BindError {
                 message: error.to_string(),
                 hint: Some(
@@ -112,16 +165,8 @@ impl Sockets {
                         .to_owned(),
                 ),
             })?;
-            self.datagrams.insert(address, sockets);
         }
-        let held = self.datagrams.get(&address).map_or(&[][..], Vec::as_slice);
-        let mut banks = held.chunks((held.len() / usize::from(BANKS)).max(1));
-        let own = banks.nth(usize::from(bank % BANKS)).unwrap_or_default();
-        let copies: io::Result<Vec<OwnedFd>> = own.iter().map(OwnedFd::try_clone).collect();
-        copies.map_err(|error| BindError {
-            message: error.to_string(),
-            hint: None,
-        })
+        Ok(sockets)
     }
 
     /// Returns the bank of the router that gets new clients.
@@ -132,8 +177,9 @@ impl Sockets {
     /// From now on the router of this bank gets new clients.
     pub(super) fn turn_to(&mut self, bank: u8) -> io::Result<()> {
         self.bank = bank;
-        let mut groups = self.datagrams.values();
-        groups.try_for_each(|sockets| steer_all(sockets, bank))
+        let groups = self.datagrams.values();
+        let mut of_quic = groups.filter(|held| held.purpose == DatagramUse::Quic);
+        of_quic.try_for_each(|held| steer_all(&held.sockets, bank))
     }
 
     /// Closes main's copies of the UDP sockets there.
@@ -142,15 +188,20 @@ impl Sockets {
     }
 
     /// Closes the UDP sockets whose addresses are not wanted.
-    pub(super) fn retain_datagrams(&mut self, is_wanted: impl Fn(&SocketAddr) -> bool) {
-        self.datagrams.retain(|address, _| is_wanted(address));
+    pub(super) fn retain_datagrams(
+        &mut self,
+        is_wanted: impl Fn(&SocketAddr, DatagramUse) -> bool,
+    ) {
+        self.datagrams
+            .retain(|address, held| is_wanted(address, held.purpose));
     }
 
     /// Returns the UDP sockets for a handover.
     pub(super) fn handed_datagrams(&self) -> Vec<HandedDatagrams> {
-        let handed = |(address, sockets): (&SocketAddr, &Vec<OwnedFd>)| HandedDatagrams {
+        let handed = |(address, held): (&SocketAddr, &HeldDatagrams)| HandedDatagrams {
             address: *address,
-            sockets: sockets.iter().map(AsRawFd::as_raw_fd).collect(),
+            purpose: held.purpose,
+            sockets: held.sockets.iter().map(AsRawFd::as_raw_fd).collect(),
         };
         self.datagrams.iter().map(handed).collect()
     }
@@ -162,7 +213,11 @@ impl Sockets {
             .iter()
             .map(|socket| inherited(*socket))
             .collect();
-        self.datagrams.insert(handed.address, sockets?);
+        let held = HeldDatagrams {
+            purpose: handed.purpose,
+            sockets: sockets?,
+        };
+        self.datagrams.insert(handed.address, held);
         Ok(())
     }
 
@@ -301,7 +356,7 @@ fn steer_all(sockets: &[OwnedFd], bank: u8) -> io::Result<()> {
 fn datagrams_hint(address: SocketAddr, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::AddrInUse => Some(format!(
-            "another program receives datagrams there (HTTP/3, QUIC); `ss -lunp 'sport = :{}'` names it",
+            "another program receives datagrams there; `ss -lunp 'sport = :{}'` names it",
             address.port()
         )),
         _ => hint(&BindAddress::Inet(address), error),
@@ -331,7 +386,7 @@ fn hint(place: &BindAddress, error: &io::Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
     use super::*;
 
@@ -374,6 +429,28 @@ mod tests {
             TcpStream::connect(("127.0.0.1", port)).unwrap();
             drop(second);
         }
+    }
+
+    #[test]
+    fn datagrams_of_a_stream_have_the_same_sockets_in_every_bank_until_released() {
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let mut sockets = Sockets::default();
+        let mut get = |bank| sockets.get_datagrams(address, DatagramUse::Stream, bank);
+        let first = UdpSocket::from(get(0).ok().unwrap().remove(0));
+        let all: Vec<UdpSocket> = get(1).ok().unwrap().into_iter().map(Into::into).collect();
+        // The kernel selects one of them by the addresses: whichever it is, both routers have it.
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.send_to(b"x", address).unwrap();
+        let mut room = [0; 2];
+        assert!(all.iter().any(|one| one.recv(&mut room).is_ok()));
+        let refusal = sockets.get_datagrams(address, DatagramUse::Quic, 0);
+        assert!(refusal.err().unwrap().hint.is_some());
+        sockets.release_datagrams(&address);
+        drop((first, all));
+        let quic = sockets.get_datagrams(address, DatagramUse::Quic, 0);
+        assert!(quic.is_ok());
     }
 
     #[test]

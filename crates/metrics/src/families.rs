@@ -110,6 +110,7 @@ families! {
     STREAMS = Counter "tutti_listener_stream_connections" None ["listener", "outcome"] "Connections of a listener with `stream`: `passed` to a server, `terminated` here, `closed` by a step or because none matched, `invalid` because they did not begin with a TLS message, `failed` because no server accepted them";
     STREAMS_OPEN = Gauge "tutti_listener_stream_open_connections" None ["listener"] "Connections of a listener that are being passed to a server";
     STREAM_BYTES = Counter "tutti_listener_stream_bytes" Bytes ["listener", "direction"] "Bytes of such connections: `received` from clients, and `sent` to them";
+    DATAGRAMS_DROPPED = Counter "tutti_listener_dropped_datagrams" None ["listener", "reason"] "Datagrams of a UDP listener that were not passed on: `sessions` because the listener or the client had as many sessions as it may have, `size` because they were too long, `unsent` because a socket was full or too many waited for a server";
     HANDSHAKES = Counter "tutti_listener_tls_handshakes" None ["listener"] "Successful TLS handshakes";
     HANDSHAKES_FAILED = Counter "tutti_listener_tls_handshake_failures" None ["listener", "reason"] "Failed TLS handshakes: `timeout`, `closed` by the client, `plain` HTTP on a TLS port, `protocol` (versions, ciphers, certificates)";
     LISTENER_REQUESTS = Counter "tutti_listener_requests" None ["listener", "class"] "Requests on a listener, by status class";

@@ -16,9 +16,12 @@ use super::BindAddress;
 pub struct Grants {
     /// Where to listen.
     pub places: Vec<PlaceGrant>,
-    /// UDP addresses for QUIC.
+    /// UDP addresses.
     #[serde(default)]
     pub datagrams: Vec<SocketAddr>,
+    /// Those of them that are for streams, not for QUIC.
+    #[serde(default)]
+    pub stream_datagrams: Vec<SocketAddr>,
     pub logs: Vec<PathBuf>,
     #[serde(default)]
     pub files: Vec<PathBuf>,

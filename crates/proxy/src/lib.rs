@@ -45,7 +45,7 @@ pub use forward::{ForwardResult, run};
 pub use health::Report;
 pub use monitor::{Monitor, Ways};
 pub use nodes::Nodes;
-pub use passthrough::{PassedClient, PassedConnection, open_tunnel};
+pub use passthrough::{PassedClient, PassedConnection, ServerSearch, datagram_header, open_tunnel};
 pub use request::{BufferedBody, Cgi, ProxyRequest, UpstreamDestination};
 pub use resources::Resources;
 pub use scripts::{NoScript, ScriptCache, ScriptTarget, find};

@@ -1,4 +1,4 @@
-//! Connections that are passed to a server as they are: selects the server, connects, and makes the tunnel.
+//! Connections and datagrams that are passed to a server as they are: selects the server, connects, and makes the tunnel.
 //!
 //! Retries, rest times and the queue are those of requests. No byte of the client is sent before there is a connection,
 //! so that another server can be tried when one does not accept it.
@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tutti_conn::clock::{millis, now_millis};
+use tutti_conn::clock::{Millis, millis, now_millis};
+use tutti_gateway::proxy_protocol::{self, Addresses};
 use tutti_log::Level;
 use tutti_upstream::{
     GroupServer, ServerClaim, ServerGroup, Tried, Unavailable, UpstreamConnection, UpstreamError,
@@ -43,6 +44,85 @@ pub trait PassedClient {
     fn log_limited(&self, line: &str);
 }
 
+/// The search for a server of an upstream that takes a connection, or the datagrams of a client.
+pub struct ServerSearch<'c> {
+    connection: PassedConnection<'c>,
+    /// When no further server is tried.
+    until: Option<Millis>,
+    tried: Tried,
+    last_failure: Option<u16>,
+}
+
+impl<'c> ServerSearch<'c> {
+    /// Begins the search.
+    pub fn new(connection: PassedConnection<'c>) -> Self {
+        let until = connection.upstream.options().retry_timeout.0;
+        Self {
+            connection,
+            until: until.map(|time| now_millis().saturating_add(millis(time))),
+            tried: Tried::new(),
+            last_failure: None,
+        }
+    }
+
+    /// Claims the next server.
+    ///
+    /// # Errors
+    /// There is none: the status that this means.
+    pub async fn next(&mut self, client: &impl PassedClient) -> Result<ServerClaim, u16> {
+        match claim(&self.connection, &self.tried).await {
+            Ok(claim) => {
+                client.note_attempt(claim.server());
+                Ok(claim)
+            }
+            Err(unavailable) => {
+                if self.last_failure.is_none() {
+                    let name = self.connection.upstream.name();
+                    client.log_limited(&format!("upstream \"{name}\" {unavailable}"));
+                }
+                Err(self.last_failure.unwrap_or_else(|| status(unavailable)))
+            }
+        }
+    }
+
+    /// Tries no other server from now on.
+    pub fn end(&mut self) {
+        self.until = Some(0);
+    }
+
+    /// Notes that the server has failed.
+    ///
+    /// # Errors
+    /// No other server is to be tried: the status that the failure means.
+    pub fn failed(
+        &mut self,
+        client: &impl PassedClient,
+        claim: &ServerClaim,
+        failure: &UpstreamError,
+    ) -> Result<(), u16> {
+        let upstream = self.connection.upstream;
+        let options = upstream.options();
+        let (name, server) = (upstream.name(), claim.server().name());
+        client.log_limited(&format!("upstream \"{name}\": server {server}: {failure}"));
+        if claim.failed(now_millis()) {
+            client.log(Level::Warn, &rest_line(upstream, claim));
+        }
+        let status = failure.status();
+        client.note_failed(status);
+        let kind = failure.kind();
+        let is_wanted = kind.is_none_or(|kind| options.retry_failures.contains(&kind));
+        let has_tries = self.tried.len() < options.retries as usize;
+        let has_time = self.until.is_none_or(|until| now_millis() < until);
+        if !(is_wanted && has_tries && has_time) {
+            return Err(status);
+        }
+        upstream.note_retry();
+        self.last_failure = Some(status);
+        self.tried.push(claim.server().id());
+        Ok(())
+    }
+}
+
 /// Connects to a server.
 ///
 /// # Errors
@@ -51,25 +131,11 @@ pub async fn open_tunnel(
     connection: PassedConnection<'_>,
     client: &impl PassedClient,
 ) -> Result<Tunnel, u16> {
-    let upstream = connection.upstream;
-    let options = upstream.options();
-    let until = options.retry_timeout.0;
-    let until = until.map(|time| now_millis().saturating_add(millis(time)));
-    let mut tried = Tried::new();
-    let mut last_failure = None;
+    let options = connection.upstream.options();
+    let mut search = ServerSearch::new(connection);
     loop {
-        let claim = match claim(&connection, &tried).await {
-            Ok(claim) => claim,
-            Err(unavailable) => {
-                if last_failure.is_none() {
-                    let line = format!("upstream \"{}\" {unavailable}", upstream.name());
-                    client.log_limited(&line);
-                }
-                return Err(last_failure.unwrap_or_else(|| status(unavailable)));
-            }
-        };
-        client.note_attempt(claim.server());
-        let failure = match connect(&connection, &claim).await {
+        let claim = search.next(client).await?;
+        match connect(&connection, &claim).await {
             Ok(opened) => {
                 client.note_connected();
                 claim.succeeded(now_millis());
@@ -81,26 +147,24 @@ pub async fn open_tunnel(
                     frames: None,
                 });
             }
-            Err(failure) => failure,
-        };
-        let (name, server) = (upstream.name(), claim.server().name());
-        client.log_limited(&format!("upstream \"{name}\": server {server}: {failure}"));
-        if claim.failed(now_millis()) {
-            client.log(Level::Warn, &rest_line(upstream, &claim));
+            Err(failure) => search.failed(client, &claim, &failure)?,
         }
-        let status = failure.status();
-        client.note_failed(status);
-        let kind = failure.kind();
-        let is_wanted = kind.is_none_or(|kind| options.retry_failures.contains(&kind));
-        let has_tries = tried.len() < options.retries as usize;
-        let has_time = until.is_none_or(|until| now_millis() < until);
-        if !(is_wanted && has_tries && has_time) {
-            return Err(status);
-        }
-        upstream.note_retry();
-        last_failure = Some(status);
-        tried.push(claim.server().id());
     }
+}
+
+/// The PROXY protocol header that precedes the first datagram for a server of this upstream.
+pub fn datagram_header(connection: &PassedConnection<'_>) -> Vec<u8> {
+    let mut header = Vec::new();
+    if connection.upstream.options().proxy_protocol.is_some()
+        && let Some((source, destination)) = connection.ends
+    {
+        let addresses = Addresses {
+            source,
+            destination,
+        };
+        proxy_protocol::write_for_datagrams(&mut header, addresses);
+    }
+    header
 }
 
 /// Claims a server, waiting for capacity or for the first lookup of a name if necessary.

@@ -55,7 +55,7 @@ pub trait TunnelClient {
     /// Closes the sending side; false if that is impossible.
     fn finish(&self) -> bool;
 
-    /// Set if the tunnel must end soon: the status for a WebSocket's close frame.
+    /// Set if the tunnel must end soon: the status for a WebSocket's close frame. It may be needed again after all.
     fn farewell(&self) -> Option<u16>;
 
     /// When the client is given up for not taking `output` within `timeout`; [`NEVER`] if it has taken everything.
@@ -87,12 +87,12 @@ struct Carrier<'p, C> {
     from_client: Side,
     from_server: Side,
     timeout: Millis,
-    /// When the tunnel ends if no bytes move.
-    deadline: Millis,
+    /// When bytes last moved.
+    moved: Millis,
     /// When a server that does not take the client's bytes is given up; the client has a deadline of its own.
     server_deadline: SendDeadline,
-    /// When the tunnel must be closed, once it is to end.
-    end: Option<Millis>,
+    /// Since when the tunnel is to end.
+    ending: Option<Millis>,
     frames: Option<PassedFrames>,
     bytes: u64,
 }
@@ -120,9 +120,9 @@ impl Tunnel {
             from_client: Side::Open,
             from_server: Side::Open,
             timeout: self.timeout,
-            deadline: now_millis().saturating_add(self.timeout),
+            moved: now_millis(),
             server_deadline: SendDeadline::default(),
-            end: None,
+            ending: None,
             frames: self.frames,
             bytes,
         };
@@ -138,7 +138,7 @@ impl<C: TunnelClient> Carrier<'_, C> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         let mut turns = 0;
         while self.turn(context)? {
-            self.deadline = now_millis().saturating_add(self.timeout);
+            self.moved = now_millis();
             turns += 1;
             if turns >= 16 {
                 // Yields to other tasks.
@@ -150,15 +150,19 @@ impl<C: TunnelClient> Carrier<'_, C> {
             return Poll::Ready(Ok(()));
         }
         let now = now_millis();
+        let mut timeout = self.timeout;
+        let mut deadline = self.moved.saturating_add(timeout);
         if self.client.farewell().is_some() {
-            let end = *self.end.get_or_insert(now.saturating_add(LAST_MOMENT));
-            self.timeout = self.timeout.min(LAST_PAUSE);
-            self.deadline = self.deadline.min(now.saturating_add(LAST_PAUSE)).min(end);
+            let ending = *self.ending.get_or_insert(now);
+            timeout = timeout.min(LAST_PAUSE);
+            let pause = self.moved.max(ending).saturating_add(LAST_PAUSE);
+            deadline = deadline.min(pause).min(ending.saturating_add(LAST_MOMENT));
+        } else {
+            self.ending = None;
         }
-        let deadline = self
-            .deadline
-            .min(self.client.owes(self.output, self.timeout))
-            .min(self.server_owes());
+        let deadline = deadline
+            .min(self.client.owes(self.output, timeout))
+            .min(self.server_owes(timeout));
         if deadline <= now {
             return Poll::Ready(Err(Gone::TimedOut));
         }
@@ -167,9 +171,9 @@ impl<C: TunnelClient> Carrier<'_, C> {
     }
 
     /// When the server is given up; [`NEVER`] if it has taken everything.
-    fn server_owes(&self) -> Millis {
+    fn server_owes(&self, timeout: Millis) -> Millis {
         if self.sent < self.input.len() {
-            return self.server_deadline.owes(self.timeout);
+            return self.server_deadline.owes(timeout);
         }
         self.server_deadline.note_all_taken();
         NEVER

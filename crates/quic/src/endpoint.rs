@@ -114,7 +114,9 @@ impl<S: QuicServer> QuicEndpoint<S> {
                 .socket
                 .borrow_mut()
                 .poll_receive(cx, |datagram| {
-                    come.push(Came::of(&datagram));
+                    if !datagram.bytes.is_empty() {
+                        come.push(Came::of(&datagram));
+                    }
                 });
             match received {
                 Poll::Pending => return Poll::Pending,

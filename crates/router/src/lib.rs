@@ -436,7 +436,9 @@ async fn end(
             _ = stop.wait_for(|stop| *stop == Stop::Quick) => {}
         }
     }
-    // Connections end with the process, perhaps at once: WebSocket clients have got their close frames. Main ends the remaining processes
+    // Connections that are only passed on are closed and logged.
+    server.cut();
+    // Other connections end with the process, perhaps at once: WebSocket clients have got their close frames. Main ends the remaining processes
     // of applications.
     let _ = tokio::time::timeout(LAST_ANSWERS, server.farewells_said()).await;
     commands.stop_runs();

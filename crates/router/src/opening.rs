@@ -10,20 +10,22 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
+use tokio::task::AbortHandle;
 use tutti_config::model;
 use tutti_config::{Config, Diagnostic, Diagnostics, Pointer};
 use tutti_pool::{AppSpec, ApplicationPool, Manager};
 use tutti_protocol::{BindAddress, FromRouter, QuicHello};
-use tutti_server::{Datagrams, SnapshotEnvironment, SpoolsNeeded};
+use tutti_server::{Datagrams, SharedListener, SnapshotEnvironment, SpoolsNeeded};
 use tutti_spool::{Spool, SpoolPlace};
 use tutti_sys::anonymous_file::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
 use tutti_tls::{Bundle, CertificateRequest, Demands};
 use tutti_unprivileged::certificates::Certificates;
 use tutti_unprivileged::fault;
-use tutti_unprivileged::grants::{datagrams_of, place_of};
+use tutti_unprivileged::grants::{datagrams_of, place_of, stream_datagrams_of};
 use tutti_unprivileged::link::Refused;
 
 use super::cache_files::{self, CacheFiles};
@@ -49,7 +51,12 @@ pub(super) struct Openings {
     /// Main's folder of temporary files.
     tmpdir: PathBuf,
     held: Mutex<Held>,
+    /// Returns UDP sockets to main when the last sessions of a removed listener have ended.
+    returns: Mutex<HashMap<SocketAddr, AbortHandle>>,
 }
+
+/// Interval between checks for the end of those sessions.
+const LAST_SESSIONS: Duration = Duration::from_millis(50);
 
 /// Sockets and logs opened for a configuration that is not in force yet. Dropping it returns them.
 pub(super) struct Opened {
@@ -99,7 +106,8 @@ pub(super) struct Fetched<'a> {
 
 impl SnapshotEnvironment for Fetched<'_> {
     fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd> {
-        let socket = self.opened.sockets.remove(&place_of(&listener.address));
+        let place = place_of(&listener.address);
+        let socket = place.and_then(|place| self.opened.sockets.remove(&place));
         socket.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "main gave no socket for it"))
     }
 
@@ -218,6 +226,7 @@ impl Openings {
             quic,
             tmpdir,
             held: Mutex::default(),
+            returns: Mutex::default(),
         }
     }
 
@@ -250,9 +259,9 @@ impl Openings {
         let mut unopened = Unopened::default();
         for listener in &config.listeners {
             let place = place_of(&listener.address);
-            if self.listens_at(&place) {
+            let Some(place) = place.filter(|place| !self.listens_at(place)) else {
                 continue;
-            }
+            };
             let make = |id| FromRouter::Listen {
                 id,
                 place: place.clone(),
@@ -274,11 +283,12 @@ impl Openings {
             if let Some(address) = datagrams_of(listener)
                 && let Err(refused) = self.open_datagrams(address, &mut opened).await
             {
-                let message = format!(
-                    "cannot take HTTP/3 at `{}`: {}",
-                    listener.name, refused.message
-                );
-                let pointer = listener.pointer.child("http3");
+                let (what, pointer) = match stream_datagrams_of(listener) {
+                    Some(_) => ("receive datagrams", listener.pointer.clone()),
+                    None => ("take HTTP/3", listener.pointer.child("http3")),
+                };
+                let name = &listener.name;
+                let message = format!("cannot {what} at `{name}`: {}", refused.message);
                 unopened.add(pointer, Need::Datagrams(address), message, refused.hint);
             }
         }
@@ -304,6 +314,10 @@ impl Openings {
     ) -> Result<(), Refused> {
         if self.held().datagrams.contains(&address) {
             return Ok(());
+        }
+        if let Some(returning) = self.returns().remove(&address) {
+            // Main still has the sockets on which sessions of a removed listener end.
+            returning.abort();
         }
         let make = |id| FromRouter::ListenDatagrams { id, address };
         let done = self.link.request(&make, Vec::new()).await?;
@@ -509,15 +523,47 @@ impl Openings {
             .ok_or_else(|| Refused::new("main sent no descriptor"))
     }
 
-    /// Called after the commit: returns to main what the configuration in force does not use.
-    pub(super) fn release(&self, config: &Config, opened: &mut Opened) {
+    fn returns(&self) -> MutexGuard<'_, HashMap<SocketAddr, AbortHandle>> {
+        // Each change is one call.
+        self.returns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns UDP sockets to main: at once, or when the last sessions of their listener have ended. Until then, a listener that is
+    /// added again gets the same sockets.
+    fn return_datagrams(&self, address: SocketAddr, leaving: &[Arc<SharedListener>]) {
+        let gone = FromRouter::UnlistenDatagrams { address };
+        let is_there = |one: &&Arc<SharedListener>| {
+            one.receives_datagrams() && one.bound_address() == Some(address)
+        };
+        let Some(listener) = leaving.iter().find(is_there).cloned() else {
+            self.link.send(&gone);
+            return;
+        };
+        let link = Arc::clone(&self.link);
+        let returning = tokio::spawn(async move {
+            while listener.has_connections() {
+                tokio::time::sleep(LAST_SESSIONS).await;
+            }
+            link.send(&gone);
+        });
+        self.returns().insert(address, returning.abort_handle());
+    }
+
+    /// Called after the commit: returns to main what the configuration in force does not use. `leaving`: removed listeners that still
+    /// have connections.
+    pub(super) fn release(
+        &self,
+        config: &Config,
+        opened: &mut Opened,
+        leaving: &[Arc<SharedListener>],
+    ) {
         opened.new_places.clear();
         opened.new_datagrams.clear();
         opened.new_logs.clear();
         let places = config
             .listeners
             .iter()
-            .map(|l| place_of(&l.address))
+            .filter_map(|l| place_of(&l.address))
             .collect();
         let logs = config
             .log_files()
@@ -537,8 +583,7 @@ impl Openings {
             });
         }
         for address in before.datagrams.difference(&now.datagrams) {
-            self.link
-                .send(&FromRouter::UnlistenDatagrams { address: *address });
+            self.return_datagrams(*address, leaving);
         }
         for path in before.logs.difference(&now.logs) {
             self.link

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
 use tutti_pool::{StartFailure, Starts};
-use tutti_unprivileged::grants::place_of;
+use tutti_unprivileged::grants::{datagrams_of, place_of};
 use tutti_unprivileged::role_state::RoleState;
 use tutti_unprivileged::{log_faults, partial};
 
@@ -172,8 +172,11 @@ impl Inner {
     fn refuse_connections(&self, document: &Document) {
         let config = partial::sound(document, &self.known());
         for listener in config.into_iter().flat_map(|config| config.listeners) {
-            self.openings
-                .give_back(Need::Place(place_of(&listener.address)));
+            let place = place_of(&listener.address).map(Need::Place);
+            let datagrams = datagrams_of(&listener).map(Need::Datagrams);
+            for need in place.into_iter().chain(datagrams) {
+                self.openings.give_back(need);
+            }
         }
     }
 
@@ -227,7 +230,7 @@ impl Inner {
                 let name = lacking.pointer.segments().last().unwrap_or_default();
                 format!("listener `{name}` has its address now and is served")
             }
-            Need::Datagrams(address) => format!("HTTP/3 is served at {address} now"),
+            Need::Datagrams(address) => format!("datagrams are received at {address} now"),
             Need::Log(path) => format!("the log `{}` is written now", path.display()),
             Need::Cache(cache) => format!("the cache `{}` has its file now", cache.name),
             Need::Jobs => "the file of jobs can be opened now".to_owned(),

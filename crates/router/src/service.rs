@@ -488,7 +488,8 @@ impl Inner {
         applications.commit();
         self.commands.configure(&config);
         tokio::spawn(retired.end());
-        self.openings.release(&config, &mut opened);
+        let leaving = self.server.leaving();
+        self.openings.release(&config, &mut opened, &leaving);
         self.note_threads(&config);
         self.note_in_force();
         self.config.store(Arc::new(config));
@@ -585,6 +586,7 @@ impl Inner {
             totals: self.own_totals() + others,
             upstreams: self.server.upstreams(),
             streams: self.server.streams(),
+            leaving: self.server.leaving(),
             problems: &self.problems.load().left(&applications),
             telemetry: self.spans(),
             applications: self.manager.measures(),

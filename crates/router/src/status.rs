@@ -23,6 +23,8 @@ pub(super) struct Parts<'a> {
     pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
     /// Listeners whose connections are not all read as HTTP.
     pub(super) streams: Vec<Arc<SharedListener>>,
+    /// Removed ones of which connections are still open.
+    pub(super) leaving: Vec<Arc<SharedListener>>,
     pub(super) problems: &'a Diagnostics,
     /// Jobs, if there are spoolers.
     pub(super) spoolers: Option<Value>,
@@ -60,12 +62,8 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
         "requests": { "total": totals.requests },
         "applications": applications,
     });
-    if !parts.streams.is_empty() {
-        let streams = parts.streams.iter();
-        status["streams"] = streams
-            .map(|listener| (listener.name().to_owned(), stream_status(listener)))
-            .collect::<Map<_, _>>()
-            .into();
+    if !parts.streams.is_empty() || !parts.leaving.is_empty() {
+        status["streams"] = streams_status(&parts.streams, &parts.leaving).into();
     }
     if !parts.upstreams.is_empty() {
         let upstreams = parts.upstreams.iter();
@@ -106,18 +104,44 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
     status
 }
 
+/// Listeners with a stream. A removed one with open connections is `draining`; its name may belong to another one by now.
+fn streams_status(
+    streams: &[Arc<SharedListener>],
+    leaving: &[Arc<SharedListener>],
+) -> Map<String, Value> {
+    let one =
+        |listener: &Arc<SharedListener>| (listener.name().to_owned(), stream_status(listener));
+    let mut status: Map<String, Value> = streams.iter().map(one).collect();
+    for listener in leaving {
+        let open = listener.counters.streams.open.load(Ordering::Relaxed);
+        let shown = status.entry(listener.name());
+        let shown = shown.or_insert_with(|| stream_status(listener));
+        let before = shown["draining"].as_u64().unwrap_or(0);
+        shown["draining"] = (before + open).into();
+    }
+    status
+}
+
 fn stream_status(listener: &SharedListener) -> Value {
     let counters = &listener.counters.streams;
     let outcomes = counters.outcomes();
     let outcomes: Map<String, Value> = outcomes
         .map(|(outcome, count)| (outcome.word().to_owned(), count.into()))
         .collect();
-    json!({
+    let mut status = json!({
         "active": counters.open.load(Ordering::Relaxed),
         "connections": outcomes,
         "received": counters.received.load(Ordering::Relaxed),
         "sent": counters.sent.load(Ordering::Relaxed),
-    })
+    });
+    if listener.receives_datagrams() {
+        let dropped = counters.dropped();
+        status["dropped"] = dropped
+            .map(|(reason, count)| (reason.word().to_owned(), count.into()))
+            .collect::<Map<_, _>>()
+            .into();
+    }
+    status
 }
 
 fn problem_status(fault: &Diagnostic) -> Value {

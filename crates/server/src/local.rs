@@ -35,7 +35,7 @@ use tutti_request_log::{LogBuffer, Recent};
 use crate::fields::server_date::OwnFields;
 use crate::job_submission::Desk;
 use crate::scraper::Scraper;
-use crate::snapshot::{Snapshot, Timeouts};
+use crate::snapshot::{Snapshot, StreamSockets, Timeouts};
 
 /// An order to a listen thread.
 pub(crate) enum Command {
@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Listen(Arc<SharedListener>, Arc<OwnedFd>),
     /// Receive this thread's share of the datagrams of this listener.
     TakeDatagrams(Arc<SharedListener>, Arc<Ports>),
+    /// Receive this thread's share of the datagrams of the stream of this listener.
+    PassDatagrams(Arc<SharedListener>, StreamSockets),
     /// Refuse new connections on these sockets.
     LeaveDatagrams(Arc<Ports>),
     /// Stop accepting on the listener with this id, and close its idle connections.
@@ -90,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) is_cut: AtomicBool,
     /// For each listener removed recently: the last configuration that had it, for requests that are on their way.
     pub(crate) retired: Mutex<FxHashMap<u64, Arc<Snapshot>>>,
+    /// Removed listeners with a stream, some of whose connections may still be open.
+    leaving: Mutex<Vec<Arc<SharedListener>>>,
 }
 
 impl Shared {
@@ -124,7 +128,16 @@ impl Shared {
             drains_gently: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
             retired: Mutex::default(),
+            leaving: Mutex::default(),
         })
+    }
+
+    /// Removed listeners of which connections are still passed on.
+    pub(crate) fn leaving(&self) -> MutexGuard<'_, Vec<Arc<SharedListener>>> {
+        // Entries are added and removed whole.
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.retain(|listener| listener.has_connections());
+        leaving
     }
 
     pub(crate) fn retired(&self) -> MutexGuard<'_, FxHashMap<u64, Arc<Snapshot>>> {

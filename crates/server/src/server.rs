@@ -18,7 +18,7 @@ pub use shared_limits::{SharedLimitStore, StoreStatus};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tutti_cache::DiskHold;
-use tutti_config::model::UpstreamTls;
+use tutti_config::model::{UdpOptions, UpstreamTls};
 use tutti_config::{Config, Diagnostics};
 use tutti_conn::clock::now_millis;
 use tutti_conn::counters::ConnectionTotals;
@@ -190,6 +190,9 @@ impl Server {
         for listener in removed {
             listener.close();
             self.send_all(|| Command::Unlisten(ListenerHold::new(listener)));
+            if previous.stream_of(listener.id).is_some() {
+                self.shared.leaving().push(Arc::clone(listener));
+            }
         }
         for entry in &self.shared.live.load().listeners {
             let before = previous
@@ -201,7 +204,11 @@ impl Server {
             }
             let options = &entry.options;
             let each = options.max_connections_per_client.0;
-            entry.listener.bounds.set(options.max_connections.0, each);
+            let most = match entry.datagrams {
+                Some(_) => Some(most_sessions(options.udp.unwrap_or_default())),
+                None => options.max_connections.0,
+            };
+            entry.listener.bounds.set(most, each);
         }
         let live = self.shared.live.load();
         let log = Arc::clone(&self.shared.log);
@@ -217,6 +224,10 @@ impl Server {
         for listener in &added {
             if let Some(socket) = listener.socket() {
                 self.send_all(|| Command::Listen(Arc::clone(listener), Arc::clone(&socket)));
+            } else if let Some(entry) = live.entry_of(listener.id)
+                && let Some(sockets) = &entry.datagrams
+            {
+                self.send_all(|| Command::PassDatagrams(Arc::clone(listener), Arc::clone(sockets)));
             }
         }
         self.change_datagrams(&live, &previous);
@@ -345,6 +356,11 @@ impl Server {
         let streams = live.listeners.iter();
         let streams = streams.filter(|entry| entry.stream.is_some());
         streams.map(|entry| Arc::clone(&entry.listener)).collect()
+    }
+
+    /// Removed listeners of which connections are still passed on.
+    pub fn leaving(&self) -> Vec<Arc<SharedListener>> {
+        self.shared.leaving().clone()
     }
 
     pub(crate) fn log(&self) -> &Arc<dyn LogSink> {
@@ -492,12 +508,21 @@ impl Drop for Server {
 /// Descriptors kept by file caches: an eighth of the process's limit, shared by the threads.
 fn cache_limits(threads: usize) -> CacheLimits {
     let defaults = CacheLimits::default();
-    let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile)
-        .current
-        .unwrap_or(u64::MAX);
-    let share = usize::try_from(open_files / 8).unwrap_or(usize::MAX) / threads;
+    let share = usize::try_from(open_files() / 8).unwrap_or(usize::MAX) / threads;
     CacheLimits {
         descriptors: defaults.descriptors.min(share.max(4)),
         ..defaults
     }
+}
+
+/// Sessions of a UDP listener: a flood of forged addresses must leave descriptors for connections.
+fn most_sessions(options: UdpOptions) -> u32 {
+    let share = u32::try_from(open_files() / 4).unwrap_or(u32::MAX);
+    options.max_sessions.min(share.max(1))
+}
+
+/// The process's limit of open files.
+fn open_files() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
 }

@@ -23,7 +23,7 @@ use tutti_config::model::{self, Config, Switch};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_conn::bandwidths::Bandwidths;
 use tutti_conn::clock::{Millis, millis};
-use tutti_conn::listener::SharedListener;
+use tutti_conn::listener::{SharedListener, inet};
 use tutti_files::mime::MimeTypes;
 use tutti_guard::GuardTable;
 use tutti_http::{MessageLimits, may_trail};
@@ -37,7 +37,7 @@ use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, CertificateSource, ClientTls, Offer, OfferError};
 use tutti_upstream::{ServerGroup, StickyKey, authorities};
 
-pub(crate) use self::entry_points::{CompiledStream, ListenerEntry};
+pub(crate) use self::entry_points::{CompiledStream, ListenerEntry, StreamSockets};
 pub use self::environment::SnapshotEnvironment;
 use self::faults::bind_fault;
 use self::http3_sockets::spoken;
@@ -259,10 +259,14 @@ impl Snapshot {
         }
     }
 
+    /// A listener of this configuration.
+    pub(crate) fn entry_of(&self, listener: u64) -> Option<&ListenerEntry> {
+        self.listeners.get(self.position_of(listener)?)
+    }
+
     /// The steps for the connections of a listener; `None`: all are read as HTTP.
     pub(crate) fn stream_of(&self, listener: u64) -> Option<&Arc<CompiledStream>> {
-        let position = self.position_of(listener)?;
-        self.listeners.get(position)?.stream.as_ref()
+        self.entry_of(listener)?.stream.as_ref()
     }
 
     /// The bandwidths of the keys of a limit, if it has one.
@@ -538,16 +542,20 @@ fn listener(
         .listeners
         .iter()
         .find(|entry| entry.address == wanted.address);
-    let listener = match kept {
-        Some(entry) => Arc::clone(&entry.listener),
-        None => {
-            let socket = around.bind(wanted)?;
-            SharedListener::new(
-                &wanted.name,
-                entry_points::next_id(),
-                socket,
-                previous.counts.threads(),
-            )
+    let (name, threads) = (&wanted.name, previous.counts.threads());
+    let (listener, datagrams) = match (kept, &wanted.address) {
+        (Some(entry), _) => (Arc::clone(&entry.listener), entry.datagrams.clone()),
+        (None, model::ListenAddress::Udp(_)) => {
+            let sockets = around.bind_datagrams(wanted)?.sockets;
+            let bound = sockets.first().map(rustix::net::getsockname);
+            let bound = bound.and_then(Result::ok).and_then(inet);
+            let id = entry_points::next_id();
+            let listener = SharedListener::of_datagrams(name, id, bound, threads);
+            (listener, Some(sockets.into_iter().map(Arc::new).collect()))
+        }
+        (None, _) => {
+            let (id, socket) = (entry_points::next_id(), around.bind(wanted)?);
+            (SharedListener::new(name, id, socket, threads), None)
         }
     };
     let entry = ListenerEntry {
@@ -559,6 +567,7 @@ fn listener(
         http3: None,
         proxy_protocol: wanted.proxy_protocol.clone(),
         stream: None,
+        datagrams,
     };
     Ok((entry, kept.is_none()))
 }

@@ -403,3 +403,90 @@ fn connections_of_a_removed_listener_end_when_the_time_for_draining_is_over() {
     site.configure("{}").unwrap();
     assert!(client.is_closed());
 }
+
+/// Only what the connection needs is kept: applications of the former configuration can end.
+#[test]
+fn a_connection_of_a_removed_listener_does_not_keep_the_configuration() {
+    let backend = echo("a");
+    let config = passing(&backend, "", "");
+    let mut client = config.connect();
+    expect(&mut client, "a");
+    let listener = config.server.listeners().remove(0);
+    let retired = config
+        .replace(r#"{"settings": {"http": {"drain_timeout": 3600}}}"#)
+        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let ended = tokio::time::timeout(PATIENCE, retired.end()).await;
+        assert!(ended.is_ok(), "the former configuration is still used");
+    });
+    client.send("on");
+    expect(&mut client, "on");
+    let leaving = config.server.leaving();
+    assert!(leaving.iter().any(|one| one.id == listener.id));
+    drop(client);
+    wait_until("the connection has ended", || {
+        config.server.leaving().is_empty()
+    });
+}
+
+/// While the server stops, a connection whose client waits for an answer goes on; another one is closed after a second.
+#[test]
+fn a_stop_closes_idle_connections_and_waits_for_answers() {
+    let (sender, answers) = channel::<()>();
+    let answers = Mutex::new(answers);
+    let backend = Backend::new(move |peer| {
+        while let Some(byte) = peer.bytes(1) {
+            if byte == b"?" {
+                answers.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+            }
+            peer.send(byte);
+        }
+    });
+    let log = r#", "access_log": {"path": "FOLDER/access.log", "format": "$status $bytes_sent"}"#;
+    let site = passing(&backend, log, "");
+    let mut idle = site.connect();
+    idle.send("1");
+    expect(&mut idle, "1");
+    let mut asking = site.connect();
+    asking.send("?");
+    wait_until("the question has been passed on", || {
+        let listener = &site.server.listeners()[0];
+        let counters = &listener.counters.streams;
+        counters.received.load(std::sync::atomic::Ordering::Relaxed) == 2
+    });
+    site.server.drain();
+    assert!(idle.is_closed());
+    sender.send(()).unwrap();
+    expect(&mut asking, "?");
+    assert!(asking.is_closed());
+    let path = site.path().join("access.log");
+    wait_until("both have a line", || {
+        std::fs::read_to_string(&path).is_ok_and(|text| text == "200 1\n200 1\n")
+    });
+}
+
+#[test]
+fn a_stop_closes_waiting_connections_when_its_time_is_over() {
+    let backend = Backend::new(|peer| while peer.bytes(1).is_some() {});
+    let log =
+        r#", "access_log": {"path": "FOLDER/access.log", "format": "$status $bytes_received"}"#;
+    let site = passing(&backend, log, "");
+    let mut asking = site.connect();
+    asking.send("?");
+    wait_until("the question has been passed on", || {
+        let listener = &site.server.listeners()[0];
+        let counters = &listener.counters.streams;
+        counters.received.load(std::sync::atomic::Ordering::Relaxed) == 1
+    });
+    site.server.drain();
+    site.server.cut();
+    assert!(asking.is_closed());
+    let path = site.path().join("access.log");
+    wait_until("it has a line", || {
+        std::fs::read_to_string(&path).is_ok_and(|text| text == "200 1\n")
+    });
+}

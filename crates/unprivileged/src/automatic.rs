@@ -15,7 +15,7 @@ pub fn warnings(config: &Config) -> Diagnostics {
             let at = match listener.address {
                 ListenAddress::Any(port) => Some(port),
                 ListenAddress::Ip(address) => Some(address.port()),
-                ListenAddress::Unix(_) | ListenAddress::Abstract(_) => None,
+                ListenAddress::Unix(_) | ListenAddress::Abstract(_) | ListenAddress::Udp(_) => None,
             };
             at == Some(port) && listener.tls.is_some() == (port == HTTPS)
         };

@@ -9,23 +9,37 @@ use tutti_config::model::{Application, ListenAddress, Listener};
 use tutti_pool::AppSpec;
 use tutti_protocol::{ApplicationGrant, BindAddress, CacheGrant, CommandGrant, Grants, PlaceGrant};
 
+/// Returns where a listener accepts connections; `None`: it receives datagrams.
+///
 /// `*:PORT` is IPv4, as in NGINX Unit; `[::]:PORT` can exist next to it.
-pub fn place_of(address: &ListenAddress) -> BindAddress {
-    match address {
+pub fn place_of(address: &ListenAddress) -> Option<BindAddress> {
+    Some(match address {
         ListenAddress::Any(port) => {
             BindAddress::Inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
         }
         ListenAddress::Ip(address) => BindAddress::Inet(*address),
         ListenAddress::Unix(path) => BindAddress::Path(path.clone()),
         ListenAddress::Abstract(name) => BindAddress::Abstract(name.clone()),
-    }
+        ListenAddress::Udp(_) => return None,
+    })
 }
 
-/// Returns where a listener receives datagrams, if it supports HTTP/3: on the same address and port.
+/// Returns where a listener receives datagrams: those of its stream, or, if it supports HTTP/3, those of QUIC on the same address
+/// and port.
 pub fn datagrams_of(listener: &Listener) -> Option<SocketAddr> {
-    listener.options.http3.on()?;
-    match place_of(&listener.address) {
-        BindAddress::Inet(address) => Some(address),
+    stream_datagrams_of(listener).or_else(|| {
+        listener.options.http3.on()?;
+        match place_of(&listener.address)? {
+            BindAddress::Inet(address) => Some(address),
+            _ => None,
+        }
+    })
+}
+
+/// Returns where a listener receives datagrams of its stream.
+pub fn stream_datagrams_of(listener: &Listener) -> Option<SocketAddr> {
+    match listener.address {
+        ListenAddress::Udp(address) => Some(address),
         _ => None,
     }
 }
@@ -38,10 +52,13 @@ pub fn start_of(spec: &AppSpec) -> String {
 
 /// The grants that serving `config` needs.
 pub fn of(config: &Config) -> Grants {
-    let places = config.listeners.iter().map(|listener| PlaceGrant {
-        place: place_of(&listener.address),
-        backlog: listener.options.backlog.0,
+    let places = config.listeners.iter().filter_map(|listener| {
+        Some(PlaceGrant {
+            place: place_of(&listener.address)?,
+            backlog: listener.options.backlog.0,
+        })
     });
+    let streams = config.listeners.iter().filter_map(stream_datagrams_of);
     let applications = config.applications.values();
     let logs = config.log_files().map(|(path, _)| path.to_owned());
     let files = config.secret_files();
@@ -55,6 +72,7 @@ pub fn of(config: &Config) -> Grants {
     Grants {
         places: places.collect(),
         datagrams: config.listeners.iter().filter_map(datagrams_of).collect(),
+        stream_datagrams: streams.collect(),
         logs: logs.collect(),
         files: files.chain(papers).chain(stores).collect(),
         spools: spool.collect(),

@@ -66,7 +66,8 @@ fn every_example_applies() {
     let mut count = 0;
     for example in examples(GUIDE, "json") {
         let mut example = example;
-        for shown in ["*:5432", "*:443"] {
+        // The longer name first: it begins with another one.
+        for shown in ["*:5432", "*:53", "*:514", "*:443"] {
             example = example.replace(shown, &format!("127.0.0.1:{}", free_port()));
         }
         let logs = server.folder().display().to_string();
@@ -75,7 +76,7 @@ fn every_example_applies() {
         server.put("/config", &example);
         count += 1;
     }
-    assert!(count >= 3, "{count}");
+    assert!(count >= 5, "{count}");
 }
 
 #[test]
@@ -146,6 +147,39 @@ fn an_upgrade_ends_no_connection() {
     drop(old);
     wait_until("the former router has ended", || {
         !processes::is_running(before)
+    });
+}
+
+/// An idle client of a database must not make a stop last as long as it may.
+#[test]
+fn a_stop_does_not_wait_for_an_idle_connection() {
+    let mut server = Server::start(&ServerOptions::default());
+    let mut configuration = passing(&server, &echo());
+    configuration["settings"] = json!({"http": {"drain_timeout": 3600}});
+    server.put("/config", &configuration);
+    let mut idle = connect(&server);
+    expect_echo(&mut idle, "before");
+    server.stop(libc::SIGQUIT);
+    let mut rest = Vec::new();
+    assert_eq!(idle.read_to_end(&mut rest).unwrap(), 0);
+}
+
+#[test]
+fn connections_of_a_removed_listener_are_shown_as_draining() {
+    let server = Server::start(&ServerOptions::default());
+    server.put("/config", &passing(&server, &echo()));
+    let mut open = connect(&server);
+    expect_echo(&mut open, "before");
+    server.put("/config", &json!({}));
+    let name = format!("127.0.0.1:{}", server.port());
+    assert_eq!(server.status("/streams")[&name]["draining"], 1);
+    let shown = server.command(&["status"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains(", 1 draining"), "{shown}");
+    expect_echo(&mut open, "after");
+    drop(open);
+    wait_until("the connection has ended", || {
+        server.status("")["streams"].is_null()
     });
 }
 

@@ -1,7 +1,9 @@
 """A server behind a proxy, which says what it was asked: `backend.py PORT`."""
 
 import gzip
+import socket
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 # Fields that two proxies may say differently: how they keep connections, and who they are.
@@ -46,4 +48,15 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+def datagrams(port):
+    """Answers a datagram with its text: once, twice if it begins with `twice`, not at all if it begins with `silent`."""
+    with socket.socket(type=socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", port))
+        while True:
+            text, client = udp.recvfrom(1 << 16)
+            for _ in range({b"twice": 2, b"silen": 0}.get(text[:5], 1)):
+                udp.sendto(b"asked " + text, client)
+
+
+threading.Thread(target=datagrams, args=(int(sys.argv[1]),), daemon=True).start()
 ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()

@@ -10,6 +10,7 @@ A file of `snippets/`, `snippets/apache/` or `snippets/caddy/` has several, each
     ---
     GET /path?query Host=a.example Field="its value" body=text Tls=on
     GET /other # differs: the reason, for an answer that may differ
+    UDP text                          a datagram, in place of a request
 
 In the text, `@PORT@` is the port to listen on, `@PORT2@` another one, `@ROOT@` a folder of files, `@BACKEND@` a server that says what it was asked,
 `@DEAD@` an address where no server listens, `@FCGI@` a FastCGI server that lists its variables, `@TMP@` a folder for logs, and

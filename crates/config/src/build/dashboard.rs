@@ -62,6 +62,7 @@ impl<'d> Builder<'d> {
             Ok(ListenAddress::Unix(_) | ListenAddress::Abstract(_)) => {
                 Err("browsers cannot connect to a unix socket".to_owned())
             }
+            Ok(ListenAddress::Udp(_)) => Err("browsers connect by TCP".to_owned()),
             Err(error) => Err(error.to_string()),
         };
         let address = match parsed {

@@ -1,6 +1,7 @@
 //! Listeners and their addresses.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use tutti_document::{Diagnostic, Pointer, TreeNode, shorten};
 
@@ -40,7 +41,7 @@ impl<'d> Builder<'d> {
             let tls = tls.map(|tls| self.tls(tls));
             let delivery = self.errors(&reader);
             let scope = self.scope(&reader, &ListenerOptions::http);
-            let stream = self.stream_of(&reader);
+            let stream = self.stream_of(&reader, &address);
             if pass.is_none() && stream.is_none() {
                 continue;
             }
@@ -63,7 +64,36 @@ impl<'d> Builder<'d> {
                 scope,
             });
         }
+        self.check_ports_of_udp(node, pointer, &listeners);
         listeners
+    }
+
+    /// Reports listeners for datagrams at an address where HTTP/3 receives them.
+    fn check_ports_of_udp(&mut self, node: &'d TreeNode, pointer: &Pointer, all: &[Listener]) {
+        for listener in all {
+            let ListenAddress::Udp(wanted) = listener.address else {
+                continue;
+            };
+            let mut others = all.iter().filter(|one| one.options.http3.on().is_some());
+            let taken = others.find(|one| match one.address {
+                ListenAddress::Any(port) => {
+                    wanted == SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
+                }
+                ListenAddress::Ip(address) => address == wanted,
+                _ => false,
+            });
+            let mut members = node.members().iter();
+            if let Some(taken) = taken
+                && let Some(member) = members.find(|member| *member.name == *listener.name)
+            {
+                let other = shorten(&taken.name);
+                let message =
+                    format!("HTTP/3 of the listener `{other}` receives the datagrams of this port");
+                let hint = "take another port, or remove `http3` there";
+                let fault = Diagnostic::new(pointer.child(&member.name), message).suggest(hint);
+                self.faults.name(fault, member);
+            }
+        }
     }
 
     /// Checks that a listener meets the requirements of `http3`.
@@ -75,7 +105,7 @@ impl<'d> Builder<'d> {
         options: Http3,
     ) {
         let lack = match (address, tls) {
-            (ListenAddress::Unix(_) | ListenAddress::Abstract(_), _) => {
+            (ListenAddress::Unix(_) | ListenAddress::Abstract(_) | ListenAddress::Udp(_), _) => {
                 "`http3` needs an address and a port: a unix socket has no UDP"
             }
             (_, None) => "`http3` needs `tls`: HTTP/3 is always encrypted",

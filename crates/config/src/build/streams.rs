@@ -2,24 +2,35 @@
 
 use std::sync::Arc;
 
-use tutti_document::{Diagnostic, Pointer, TreeNode, Value};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 use tutti_options::table::Opt;
 
 use super::builder::Builder;
 use super::pass::{StreamDestination, of_connection};
 use super::reader::Reader;
-use crate::model::{Stream, StreamAction, StreamStep};
+use crate::model::{ListenAddress, Stream, StreamAction, StreamStep};
 use crate::table::{
     CASELESS, ListenerOptions, PLAIN, StreamActionOptions, StreamMatchOptions, StreamStepOptions,
+    UpstreamGroup, UpstreamOptions,
 };
 
 /// The options of a listener that apply to connections which are not read as HTTP.
-const OF_CONNECTIONS: [&str; 6] = [
+const OF_CONNECTIONS: [&str; 7] = [
     ListenerOptions::stream.name,
+    // Has been refused.
+    ListenerOptions::udp.name,
     ListenerOptions::backlog.name,
     ListenerOptions::max_connections.name,
     ListenerOptions::max_connections_per_client.name,
     ListenerOptions::proxy_protocol.name,
+    crate::table::ScopeOptions::access_log.name,
+];
+
+/// The options of a listener that apply to datagrams.
+const OF_DATAGRAMS: [&str; 4] = [
+    ListenerOptions::stream.name,
+    ListenerOptions::udp.name,
+    ListenerOptions::max_connections_per_client.name,
     crate::table::ScopeOptions::access_log.name,
 ];
 
@@ -90,8 +101,25 @@ impl<'d> Builder<'d> {
     }
 
     /// Builds the `stream` of a listener.
-    pub(super) fn stream_of(&mut self, listener: &Reader<'d>) -> Option<Arc<Stream>> {
-        let (node, pointer) = listener.get(&ListenerOptions::stream)?;
+    pub(super) fn stream_of(
+        &mut self,
+        listener: &Reader<'d>,
+        address: &ListenAddress,
+    ) -> Option<Arc<Stream>> {
+        let is_udp = matches!(address, ListenAddress::Udp(_));
+        if !is_udp {
+            let message = "`udp` applies to listeners whose address begins with `udp:`";
+            self.refuse(listener, &ListenerOptions::udp, message);
+        }
+        let Some((node, pointer)) = listener.get(&ListenerOptions::stream) else {
+            if is_udp {
+                let message = "datagrams are not read as HTTP: a listener with `udp:` needs `stream` in place of `pass`";
+                let fault = Diagnostic::new(listener.pointer.clone(), message)
+                    .suggest("for HTTP/3, add `\"http3\": true` to the listener for HTTPS");
+                self.faults.value(fault, listener.node);
+            }
+            return None;
+        };
         let found = of_connection(&self.sections, node.as_str()?, true);
         let stream = match self.resolved(found, node, pointer.clone())? {
             StreamDestination::Upstream(name) => Arc::new(Stream {
@@ -107,8 +135,82 @@ impl<'d> Builder<'d> {
             }),
             StreamDestination::Stream(name) => Arc::clone(self.streams.get(&name)?),
         };
-        self.fits_stream(listener, &stream, node, pointer);
+        if is_udp {
+            self.fits_datagrams(listener, &stream, node, pointer);
+        } else {
+            self.fits_stream(listener, &stream, node, pointer);
+        }
         Some(stream)
+    }
+
+    /// Checks that a stream and the other options of a listener fit datagrams.
+    fn fits_datagrams(
+        &mut self,
+        listener: &Reader<'d>,
+        stream: &Stream,
+        node: &'d TreeNode,
+        pointer: Pointer,
+    ) {
+        let mut steps = stream.steps.iter();
+        if steps.any(|step| step.needs_hello() || step.action == StreamAction::Terminate) {
+            let message =
+                "a step of the stream needs TLS over TCP, and the listener receives datagrams";
+            let hint = "give it a stream whose steps have only `source` and `destination`";
+            let diagnostic = Diagnostic::new(pointer, message);
+            self.faults.value(diagnostic.suggest(hint), node);
+            return;
+        }
+        let upstreams = stream.steps.iter().filter_map(|step| match &step.action {
+            StreamAction::Pass(name) => Some(name),
+            StreamAction::Terminate | StreamAction::Close => None,
+        });
+        let lack = upstreams.filter_map(|name| Some((name, self.lacks_datagrams(name)?)));
+        if let Some((name, (lack, hint))) = lack.take(1).next() {
+            let message = format!(
+                "the upstream `{}` has {lack}, and the listener receives datagrams",
+                shorten(name)
+            );
+            let diagnostic = Diagnostic::new(pointer, message);
+            self.faults.value(diagnostic.suggest(hint), node);
+        }
+        self.only(listener, &OF_DATAGRAMS, "for datagrams");
+    }
+
+    /// A reason why an upstream cannot get datagrams, and the remedy.
+    fn lacks_datagrams(&self, name: &str) -> Option<(&'static str, &'static str)> {
+        let upstream = self.root.child("upstreams")?.child(name)?;
+        if upstream.child(UpstreamOptions::tls.name).is_some() {
+            return Some((
+                "`tls`",
+                "remove it: DTLS passes as it is, like any other datagram",
+            ));
+        }
+        let header = upstream.child(UpstreamOptions::proxy_protocol.name);
+        if header.and_then(TreeNode::as_str) == Some("v1") {
+            return Some((
+                "`proxy_protocol` of version 1",
+                "it is only for TCP: write `v2`",
+            ));
+        }
+        let servers = upstream.child(UpstreamGroup::servers.name)?;
+        let mut servers = servers.members().iter();
+        servers
+            .any(|server| server.name.starts_with("unix:"))
+            .then_some((
+                "a unix socket",
+                "name its servers by their addresses and UDP ports",
+            ))
+    }
+
+    /// Reports options of a listener that are not among these.
+    fn only(&mut self, listener: &Reader<'d>, options: &[&str], purpose: &str) {
+        for member in listener.node.members() {
+            if !options.contains(&&*member.name) && is_option(&member.name) {
+                let message = format!("`{}` has no effect {purpose}", member.name);
+                let diagnostic = Diagnostic::new(listener.pointer.child(&member.name), message);
+                self.faults.name(diagnostic, member);
+            }
+        }
     }
 
     /// Checks that the other options of a listener fit its stream.
@@ -144,16 +246,8 @@ impl<'d> Builder<'d> {
             }
             return;
         }
-        for member in listener.node.members() {
-            if !OF_CONNECTIONS.contains(&&*member.name) && is_option(&member.name) {
-                let message = format!(
-                    "`{}` has no effect with `stream` alone: no connection is read as HTTP",
-                    member.name
-                );
-                let diagnostic = Diagnostic::new(listener.pointer.child(&member.name), message);
-                self.faults.name(diagnostic, member);
-            }
-        }
+        let purpose = "with `stream` alone: no connection is read as HTTP";
+        self.only(listener, &OF_CONNECTIONS, purpose);
     }
 }
 

@@ -158,7 +158,7 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
         Names::NotEmpty if value.contains('\0') => bad("the name contains NUL"),
         Names::NotEmpty => Ok(()),
         Names::Listener => value.parse::<ListenAddress>().map(drop).map_err(|error| {
-            let hint = "write `*:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH` or `unix:@NAME`";
+            let hint = "write `*:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH`, `unix:@NAME` or `udp:ADDRESS:PORT`";
             (
                 format!(
                     "`{}` is not an address to listen on: {error}",

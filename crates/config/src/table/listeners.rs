@@ -1,5 +1,7 @@
 //! Options of listeners.
 
+use std::num::NonZeroU32;
+
 use tutti_options::table::{Referent, Text, ValueKind};
 use tutti_options::tls::TlsOptions;
 use tutti_options::{OptionalLimit, Options as _, Shape, Switch, Tree, Typed, Unread, options};
@@ -10,8 +12,8 @@ use super::scope::ScopeOptions;
 use super::settings::HttpListenerOptions;
 
 options! {
-    /// A socket to accept requests on. Its name is the address: `*:80`, `127.0.0.1:8080`, `[::1]:8080`, `unix:/path` or
-    /// `unix:@name`
+    /// A socket to accept requests on. Its name is the address: `*:80`, `127.0.0.1:8080`, `[::1]:8080`, `unix:/path`,
+    /// `unix:@name`, or `udp:*:53` for datagrams of a `stream`
     #[derive(Copy, Eq)]
     pub struct ListenerOptions: LISTENER = "listener", exactly_one ["pass", "application"], unless ["stream"],
         followed_by [ScopeOptions::ROWS, ErrorOptions::ROWS] {
@@ -30,6 +32,8 @@ options! {
         /// Connections on Unix sockets and from the proxies of `forwarded` and `proxy_protocol` are not counted. 0: no
         /// limit
         max_connections_per_client: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
+        /// Sessions of a listener whose address begins with `udp:`
+        udp: Option<UdpOptions> [beyond()],
         /// Handling of HTTP requests on this listener
         http: Unread [kind(HttpListenerOptions::KIND), beyond()],
         /// Accept HTTP/2 (by ALPN over TLS, otherwise by its preface); an object sets limits
@@ -79,6 +83,22 @@ impl Typed for Backlog {
             Backlog::LONGEST => (-1).into(),
             Backlog(length) => length.into(),
         })
+    }
+}
+
+options! {
+    /// Sessions of UDP: the datagrams of one client, by its address and port, and those that a server returns
+    #[derive(Copy, Eq)]
+    pub struct UdpOptions: UDP = "udp" {
+        /// Datagrams that a server returns for each one of the client, after which the session ends; 0: none, as for
+        /// syslog. Without it a session ends when it is idle (`tunnel_timeout` of the upstream)
+        responses: Option<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), unit("datagrams")],
+        /// Datagrams of a client in one session: its next one begins another session, perhaps with another server
+        requests: Option<NonZeroU32> [kind(ValueKind::Integer(1, 1_000_000)), beyond(), unit("datagrams")],
+        /// Sessions at once; datagrams of further clients are dropped. Each session needs a file descriptor
+        max_sessions: u32 [kind(ValueKind::Integer(1, 1_000_000)), beyond(), default("10000"), unit("sessions")],
+        /// Longer datagrams are dropped, in both directions
+        max_datagram_size: u32 [kind(ValueKind::Size(1, 65_535)), beyond(), default("65535"), unit("bytes")],
     }
 }
 

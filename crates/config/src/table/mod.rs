@@ -37,7 +37,7 @@ pub use limit_stores::{
 };
 pub use listeners::{
     Backlog, CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, HTTP3, Http2, Http3,
-    LISTENER, ListenerOptions, PROXY_PROTOCOL, ProxyProtocol,
+    LISTENER, ListenerOptions, PROXY_PROTOCOL, ProxyProtocol, UDP, UdpOptions,
 };
 pub(crate) use logs::DEFAULT_LOG_FORMAT;
 pub use logs::{

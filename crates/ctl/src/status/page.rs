@@ -92,6 +92,15 @@ fn streams(status: &Value) -> Vec<String> {
         let counts = outcomes.filter_map(|(word, count)| Some((word.as_str(), count.as_u64()?)));
         let counts = counts.filter(|(_, count)| *count > 0);
         let counts = counts.map(|(word, count)| format!(", {count} {word}"));
+        let dropped = stream.get("dropped").and_then(Value::as_object);
+        let dropped = dropped.into_iter().flatten();
+        let dropped: u64 = dropped.filter_map(|(_, count)| count.as_u64()).sum();
+        let more = [
+            (number(stream, "/draining"), "draining"),
+            (dropped, "datagrams dropped"),
+        ];
+        let more = more.into_iter().filter(|(count, _)| *count > 0);
+        let counts = counts.chain(more.map(|(count, words)| format!(", {count} {words}")));
         let active = number(stream, "/active");
         format!("{address} {active} active{}", counts.collect::<String>())
     };
@@ -781,6 +790,11 @@ mod tests {
             "passed": 20, "terminated": 0, "closed": 1}, "received": 5, "sent": 7}}});
         let text = page(&status).join("\n");
         let line = "streams      *:5432 2 active, 20 passed, 1 closed";
+        assert!(text.contains(line), "{text}");
+        let status = json!({"streams": {"udp:*:53": {"active": 1, "draining": 3, "connections": {"passed": 5},
+            "dropped": {"sessions": 2, "size": 0, "unsent": 1}}}});
+        let text = page(&status).join("\n");
+        let line = "udp:*:53 1 active, 5 passed, 3 draining, 3 datagrams dropped";
         assert!(text.contains(line), "{text}");
         assert!(!page(&json!({})).join("\n").contains("streams"));
     }

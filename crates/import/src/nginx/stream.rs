@@ -77,7 +77,7 @@ impl Compiler<'_> {
         let mut taken: BTreeMap<String, usize> = BTreeMap::new();
         for server in named("server") {
             for listen in server.inner().iter().filter(|one| one.name() == "listen") {
-                if let Some(address) = address(listen.argument(0)) {
+                if let Some(address) = stream_address(listen) {
                     *taken.entry(address).or_default() += 1;
                 }
             }
@@ -117,7 +117,9 @@ impl Compiler<'_> {
         }
         let listeners = self.stream_listeners(server, &settings, taken);
         let steps = self.stream_steps(server, &settings, shared);
-        let log = self.stream_log(&settings, shared);
+        let of_tcp = self.stream_log(&settings, shared, "TCP");
+        let of_udp = listeners.iter().any(|(address, _)| is_udp(address));
+        let of_udp = of_udp.then(|| self.stream_log(&settings, shared, "UDP"));
         let (Some(steps), Some((first, _)), false) = (steps, listeners.first(), is_closed) else {
             return;
         };
@@ -131,8 +133,9 @@ impl Compiler<'_> {
         let destination =
             destination.unwrap_or_else(|| self.out.add_stream(&format!("listen-{first}"), steps));
         for (address, mut listener) in listeners {
+            let log = of_udp.as_ref().filter(|_| is_udp(&address));
             listener.insert("stream".to_owned(), destination.clone().into());
-            listener.insert("access_log".to_owned(), log.clone());
+            listener.insert("access_log".to_owned(), log.unwrap_or(&of_tcp).clone());
             self.out.listeners.insert(address, listener.into());
         }
     }
@@ -149,7 +152,7 @@ impl Compiler<'_> {
         for listen in server.inner().iter().filter(|one| one.name() == "listen") {
             let has = |word: &str| listen.arguments().iter().any(|argument| argument == word);
             let text = listen.argument(0);
-            let found = address(text);
+            let found = stream_address(listen);
             let is_taken = found.as_ref().is_some_and(|address| {
                 taken.get(address).is_some_and(|count| *count > 1)
                     || self.out.listeners.contains_key(address)
@@ -161,7 +164,6 @@ impl Compiler<'_> {
             });
             let problem = match &found {
                 None => Some(format!("`{text}` is not an address")),
-                Some(_) if has("udp") => Some("UDP is not supported in a stream".to_owned()),
                 Some(_) if has("ssl") => {
                     Some("TLS cannot be terminated in a stream, except for HTTP".to_owned())
                 }
@@ -170,6 +172,7 @@ impl Compiler<'_> {
                     unknown.map_or("", String::as_str)
                 )),
                 Some(address) if is_taken => Some(format!("`{address}` has more than one server")),
+                Some(_) if has("udp") => no_datagrams(settings, has("proxy_protocol")),
                 Some(_) if has("proxy_protocol") && proxies.is_empty() => {
                     Some("it would trust the PROXY protocol header of every client".to_owned())
                 }
@@ -191,6 +194,12 @@ impl Compiler<'_> {
                 let sources = sources.map(|one| one.argument(0).trim_end_matches(':').to_owned());
                 let source = one_or_many(sources.collect());
                 listener.insert("proxy_protocol".to_owned(), json!({ "source": source }));
+            }
+            if has("udp") {
+                let sessions = sessions(settings);
+                if !sessions.is_empty() {
+                    listener.insert("udp".to_owned(), sessions.into());
+                }
             }
             listeners.extend(found.map(|address| (address, listener)));
         }
@@ -349,14 +358,19 @@ impl Compiler<'_> {
     }
 
     /// The access log of a server's listeners; nginx has none unless it is named.
-    fn stream_log(&mut self, settings: &Settings<'_>, shared: &Shared<'_>) -> Value {
+    fn stream_log(
+        &mut self,
+        settings: &Settings<'_>,
+        shared: &Shared<'_>,
+        protocol: &str,
+    ) -> Value {
         let mut logs = Vec::new();
         for statement in settings.all(&["access_log"]) {
             if statement.argument(0) == "off" {
                 return false.into();
             }
             let format = shared.formats.get(statement.argument(1));
-            let format = format.map(|format| format.option(&meaning()));
+            let format = format.map(|format| format.option(&meaning(protocol)));
             match format {
                 Some(Ok(Some(format))) if statement.arguments().len() == 2 => {
                     let path = self.beside(statement.argument(0));
@@ -378,13 +392,64 @@ impl Compiler<'_> {
     }
 }
 
+/// The address of a `listen`, as a listener has it.
+fn stream_address(listen: &Statement) -> Option<String> {
+    let address = address(listen.argument(0))?;
+    let mut options = listen.arguments().iter().skip(1);
+    match options.any(|option| option == "udp") {
+        true if address.starts_with("unix:") => None,
+        true => Some(format!("{UDP}{address}")),
+        false => Some(address),
+    }
+}
+
+/// The beginning of the addresses of listeners for datagrams.
+const UDP: &str = "udp:";
+
+fn is_udp(address: &str) -> bool {
+    address.starts_with(UDP)
+}
+
+/// A reason why datagrams would not be passed on as in the source.
+fn no_datagrams(settings: &Settings<'_>, has_header: bool) -> Option<String> {
+    let reasons = [
+        (
+            has_header,
+            "the PROXY protocol of clients that send datagrams",
+        ),
+        (
+            settings.is_on("proxy_protocol"),
+            "`proxy_protocol` of version 1 in datagrams: servers that know version 2 can have that",
+        ),
+        (settings.is_on("proxy_ssl"), "`proxy_ssl` for datagrams"),
+        (settings.is_on("ssl_preread"), "`ssl_preread` of datagrams"),
+    ];
+    let mut found = reasons.iter().filter(|(is_there, _)| *is_there);
+    let (_, reason) = found.next()?;
+    Some(format!("there is no equivalent of {reason}"))
+}
+
+/// The options of sessions of UDP.
+fn sessions(settings: &Settings<'_>) -> Map<String, Value> {
+    let number = |name: &str| settings.get(name)?.argument(0).parse::<u32>().ok();
+    let mut options = Map::new();
+    if let Some(responses) = number("proxy_responses") {
+        options.insert("responses".to_owned(), responses.into());
+    }
+    // 0 means that there is no limit.
+    if let Some(requests) = number("proxy_requests").filter(|requests| *requests > 0) {
+        options.insert("requests".to_owned(), requests.into());
+    }
+    options
+}
+
 /// Options of `listen` that are carried over, or need nothing.
 const LISTEN_OPTIONS: Words = Words(
     "udp ssl proxy_protocol backlog reuseport so_keepalive bind ipv6only rcvbuf sndbuf fastopen deferred",
 );
 
 /// The variables of a stream's log.
-fn meaning() -> Meaning {
+fn meaning(protocol: &str) -> Meaning {
     let mut meaning = Meaning::default();
     let variable = |name: &str| Text(vec![Piece::Variable(name.to_owned())]);
     for (name, own) in [
@@ -401,7 +466,7 @@ fn meaning() -> Meaning {
     }
     meaning
         .named
-        .insert("protocol".to_owned(), Text::literal("TCP"));
+        .insert("protocol".to_owned(), Text::literal(protocol));
     meaning
 }
 

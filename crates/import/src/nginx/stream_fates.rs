@@ -8,7 +8,7 @@ use crate::words::Words;
 /// Directives that are carried over.
 const READ: Words = Words(
     "server listen upstream map log_format access_log allow deny set_real_ip_from ssl_preread proxy_pass proxy_protocol
-    proxy_timeout proxy_connect_timeout proxy_next_upstream proxy_next_upstream_tries proxy_next_upstream_timeout
+    proxy_timeout proxy_requests proxy_responses proxy_connect_timeout proxy_next_upstream proxy_next_upstream_tries proxy_next_upstream_timeout
     proxy_ssl proxy_ssl_name proxy_ssl_server_name proxy_ssl_verify proxy_ssl_trusted_certificate",
 );
 
@@ -27,7 +27,7 @@ const LOST: &[(Words, &str)] = &[
         "`health_check` of an upstream checks its servers (`docs/proxy/streams.md`)",
     ),
     (
-        Words("proxy_bind proxy_download_rate proxy_upload_rate proxy_requests proxy_responses"),
+        Words("proxy_bind proxy_download_rate proxy_upload_rate"),
         "`docs/proxy/streams.md` has what streams can do",
     ),
     (

@@ -4,6 +4,9 @@
 pub(crate) mod accept;
 pub(crate) mod connection_task;
 mod counted;
+pub(crate) mod datagram_endpoint;
+mod datagram_session;
+mod datagram_socket;
 mod handshake;
 mod http1;
 mod http2;

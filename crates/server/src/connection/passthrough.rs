@@ -43,7 +43,7 @@ pub(crate) async fn is_http(connection: &TcpConnection) -> bool {
     connection.counted.set_active(true);
     let passed = Passed::new(client, &snapshot);
     drop(snapshot);
-    let is_http = Box::pin(passed.run(&stream)).await;
+    let is_http = Box::pin(passed.run(stream)).await;
     if is_http {
         // The handshake has the time that it always has.
         connection.set_idle();
@@ -52,8 +52,8 @@ pub(crate) async fn is_http(connection: &TcpConnection) -> bool {
 }
 
 /// The decision about a connection.
-enum Decision<'s> {
-    Pass(&'s Arc<ServerGroup>),
+enum Decision {
+    Pass(Arc<ServerGroup>),
     Terminate,
     Close,
     /// Why it is closed: its first bytes are wrong, or did not come.
@@ -77,6 +77,8 @@ struct Passed<'c> {
     sent: Cell<u64>,
     /// When the connection must end, because its listener has been removed.
     until: Cell<Option<Millis>>,
+    /// The client has sent the last bytes, so that it may wait for those of the server.
+    awaits: Cell<bool>,
 }
 
 impl<'c> Passed<'c> {
@@ -91,24 +93,32 @@ impl<'c> Passed<'c> {
             received: Cell::new(0),
             sent: Cell::new(0),
             until: Cell::new(None),
+            awaits: Cell::new(false),
         }
     }
 
     /// True if the connection is to be read as HTTP.
-    async fn run(&self, stream: &CompiledStream) -> bool {
-        let (outcome, status) = match self.decide(stream).await {
+    async fn run(&self, stream: Arc<CompiledStream>) -> bool {
+        let decision = self.decide(&stream).await;
+        // A connection may last for days: it keeps its servers, not the configuration of its listener.
+        drop(stream);
+        let (outcome, status) = match decision {
             Decision::Terminate => {
                 self.count(StreamOutcome::Terminated);
                 return true;
             }
-            Decision::Pass(upstream) => match self.open(upstream).await {
-                Ok(tunnel) => {
-                    self.count(StreamOutcome::Passed);
-                    self.carry(tunnel).await;
-                    return false;
+            Decision::Pass(upstream) => {
+                let _open = self.client.listener.count_stream();
+                match self.open(&upstream).await {
+                    Ok(tunnel) => {
+                        drop(upstream);
+                        self.count(StreamOutcome::Passed);
+                        self.carry(tunnel).await;
+                        return false;
+                    }
+                    Err(status) => (StreamOutcome::Failed, status),
                 }
-                Err(status) => (StreamOutcome::Failed, status),
-            },
+            }
             Decision::Close => (StreamOutcome::Closed, 403),
             Decision::Undecided => (StreamOutcome::Closed, 500),
             // A port check.
@@ -128,16 +138,11 @@ impl<'c> Passed<'c> {
     }
 
     /// The action of the first step that matches. A step that needs the client's first message waits for it.
-    async fn decide<'s>(&self, stream: &'s CompiledStream) -> Decision<'s> {
+    async fn decide(&self, stream: &CompiledStream) -> Decision {
         let source = self.client.client_address();
         let destination = self.client.local_address();
-        for step in &stream.steps {
+        for step in stream.steps_between(source, destination) {
             let model = &step.model;
-            let is_from = model.source.as_ref().is_none_or(|set| set.matches(source));
-            let mut is_to = model.destination.iter();
-            if !is_from || !is_to.all(|set| set.matches(destination)) {
-                continue;
-            }
             if model.needs_hello() {
                 if self.hello.get().is_none()
                     && let Err(error) = self.read_hello(stream).await
@@ -155,7 +160,7 @@ impl<'c> Passed<'c> {
             }
             return match (&model.action, &step.upstream) {
                 (StreamAction::Terminate, _) => Decision::Terminate,
-                (StreamAction::Pass(_), Some(upstream)) => Decision::Pass(upstream),
+                (StreamAction::Pass(_), Some(upstream)) => Decision::Pass(Arc::clone(upstream)),
                 (StreamAction::Pass(_) | StreamAction::Close, _) => Decision::Close,
             };
         }
@@ -229,13 +234,16 @@ impl<'c> Passed<'c> {
 
     /// Copies bytes until both sides have finished.
     async fn carry(&self, tunnel: Tunnel) {
-        let open = &self.client.listener.counters.streams.open;
-        open.fetch_add(1, Ordering::Relaxed);
         let mut output = Output::default();
         tunnel.carry(self, Vec::new(), &mut output).await;
-        open.fetch_sub(1, Ordering::Relaxed);
         self.attempts.ended();
         self.log_access(200);
+    }
+
+    /// True if the server ends, and the time for its connections is over.
+    fn is_cut_off(&self) -> bool {
+        let local = &self.client.local;
+        self.client.is_ending() && local.draining.get() && local.is_cut()
     }
 
     fn count(&self, outcome: StreamOutcome) {
@@ -302,6 +310,7 @@ impl TunnelClient for Passed<'_> {
     ) -> Poll<Result<ReadResult, Gone>> {
         let received = self.client.channel.poll_receive(input, context);
         if let Poll::Ready(Ok(ReadResult::Bytes(count))) = received {
+            self.awaits.set(true);
             let counters = &self.client.listener.counters.streams;
             counters.received.fetch_add(count as u64, Ordering::Relaxed);
             self.received.set(self.received.get() + count as u64);
@@ -313,6 +322,9 @@ impl TunnelClient for Passed<'_> {
         let before = self.client.channel.unsent(output);
         let polled = self.client.poll_send(output, context);
         let count = before.saturating_sub(self.client.channel.unsent(output));
+        if count > 0 {
+            self.awaits.set(false);
+        }
         let counters = &self.client.listener.counters.streams;
         counters.sent.fetch_add(count, Ordering::Relaxed);
         self.attempts.received(usize::try_from(count).unwrap_or(0));
@@ -328,14 +340,14 @@ impl TunnelClient for Passed<'_> {
         self.client.channel.shutdown()
     }
 
-    /// A connection goes on until the time for draining is over. While the server stops, the process ends then.
+    /// A connection goes on until the time for draining is over. When the server stops, only one whose client may wait for bytes does.
     fn farewell(&self) -> Option<u16> {
         let local = &self.client.local;
         if !self.client.is_ending() {
             return None;
         }
         let is_over = if local.draining.get() {
-            local.drains_gently() && local.is_cut()
+            !local.drains_gently() && !self.awaits.get()
         } else {
             let now = now_millis();
             let until = now.saturating_add(self.drain);
@@ -348,6 +360,9 @@ impl TunnelClient for Passed<'_> {
     }
 
     fn owes(&self, output: &Output, timeout: Millis) -> Millis {
+        if self.is_cut_off() {
+            return 0;
+        }
         self.client.owes_of(output, timeout)
     }
 

@@ -97,6 +97,11 @@ impl Server {
             if entry.stream.is_some() {
                 measure_streams(name, &counters.streams, page);
             }
+            if entry.datagrams.is_some() {
+                for (reason, count) in counters.streams.dropped() {
+                    page.add(names::DATAGRAMS_DROPPED, &[name, reason.word()], count);
+                }
+            }
             if !entry.speaks_tls() {
                 continue;
             }

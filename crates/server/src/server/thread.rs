@@ -22,6 +22,7 @@ use tutti_quic::QuicEndpoint;
 
 use crate::connection::accept::{accept_forever, accept_rest};
 use crate::connection::connection_task;
+use crate::connection::datagram_endpoint::{self, DatagramEndpoint};
 use crate::connection::http3::{self, Entrance};
 use crate::local::{Command, Local, Shared};
 
@@ -52,6 +53,8 @@ struct Runner {
     accepting: FxHashMap<u64, Accepting>,
     /// The UDP sockets of this thread.
     endpoints: Vec<Rc<QuicEndpoint<Entrance>>>,
+    /// Its UDP sockets of streams.
+    datagrams: Vec<Rc<DatagramEndpoint>>,
 }
 
 impl Runner {
@@ -64,6 +67,13 @@ impl Runner {
             !is_left
         });
         self.local.connections.wake_all();
+    }
+
+    /// Receives no more datagrams of streams, except those of listeners that are still there.
+    fn leave_closed(&mut self) {
+        let is_closing = |endpoint: &Rc<DatagramEndpoint>| endpoint.listener().is_closing();
+        let gone = self.datagrams.extract_if(.., |one| is_closing(one));
+        gone.for_each(|endpoint| endpoint.close());
     }
 
     fn listen(&mut self, listener: Arc<SharedListener>, socket: Arc<OwnedFd>) {
@@ -88,6 +98,7 @@ impl Runner {
         if let Some(accepting) = self.accepting.remove(&id) {
             accepting.end(&self.local).await;
         }
+        self.leave_closed();
         self.local.connections.wake_all();
         // Connections that waited to be accepted count from now on.
         let listener = through.release();
@@ -103,6 +114,7 @@ impl Runner {
     async fn drain(&mut self) {
         let was_draining = self.local.draining.replace(true);
         self.leave_datagrams(|_| true);
+        self.leave_closed();
         for (_, accepting) in self.accepting.drain() {
             accepting.end(&self.local).await;
         }
@@ -132,6 +144,10 @@ impl Runner {
                 Some(Command::TakeDatagrams(listener, ports)) => {
                     let taken = http3::take_datagrams(&local, &listener, &ports);
                     self.endpoints.extend(taken);
+                }
+                Some(Command::PassDatagrams(listener, sockets)) => {
+                    let taken = datagram_endpoint::begin(&local, &listener, &sockets);
+                    self.datagrams.extend(taken);
                 }
                 Some(Command::LeaveDatagrams(ports)) => {
                     self.leave_datagrams(|endpoint| endpoint.is_of(&ports));
@@ -237,6 +253,7 @@ fn body(
             local: Rc::clone(&local),
             accepting: FxHashMap::default(),
             endpoints: Vec::new(),
+            datagrams: Vec::new(),
         };
         runner.run(inbox).await;
     });
@@ -313,6 +330,7 @@ mod tests {
             local: Rc::clone(local),
             accepting: FxHashMap::default(),
             endpoints: Vec::new(),
+            datagrams: Vec::new(),
         };
         runtime.block_on(async {
             let mut first = runner(&local);

@@ -1,5 +1,7 @@
 //! The listeners of one configuration, and internal ones without a socket.
 
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,12 +38,17 @@ pub(crate) struct ListenerEntry {
     pub(crate) proxy_protocol: Option<model::AddressSet>,
     /// The steps for its connections; `None`: all are read as HTTP.
     pub(crate) stream: Option<Arc<CompiledStream>>,
+    /// The sockets on which it receives datagrams of its stream, in the kernel's order.
+    pub(crate) datagrams: Option<StreamSockets>,
 }
+
+/// UDP sockets that share an address.
+pub(crate) type StreamSockets = Arc<[Arc<OwnedFd>]>;
 
 /// The steps of a stream, with their servers.
 pub(crate) struct CompiledStream {
     /// In the order of the configuration.
-    pub(crate) steps: Vec<CompiledStreamStep>,
+    steps: Vec<CompiledStreamStep>,
     /// Connections that do not begin with TLS may match one of them.
     pub(crate) distinguishes_tls: bool,
 }
@@ -71,6 +78,20 @@ impl CompiledStream {
             steps: stream.steps.iter().map(step).collect(),
             distinguishes_tls: stream.distinguishes_tls(),
         }
+    }
+
+    /// The steps whose conditions on addresses match.
+    pub(crate) fn steps_between(
+        &self,
+        source: Option<SocketAddr>,
+        destination: Option<SocketAddr>,
+    ) -> impl Iterator<Item = &CompiledStreamStep> {
+        let matches = move |set: &Option<model::AddressSet>, address| {
+            set.as_ref().is_none_or(|set| set.matches(address))
+        };
+        self.steps.iter().filter(move |step| {
+            matches(&step.model.source, source) && matches(&step.model.destination, destination)
+        })
     }
 }
 
@@ -107,6 +128,7 @@ pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> L
         http3: None,
         proxy_protocol: None,
         stream: None,
+        datagrams: None,
     }
 }
 

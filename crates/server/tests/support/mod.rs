@@ -12,7 +12,7 @@ pub(crate) mod frames;
 pub(crate) mod h2_client;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tutti_config::model::Listener;
 use tutti_config::{Diagnostics, ValidationContext, validate};
 use tutti_pool::{ApplicationPool, Manager, ThreadWakers};
-use tutti_server::{Server, SnapshotEnvironment, StartOptions};
+use tutti_server::{Datagrams, Retired, Server, SnapshotEnvironment, StartOptions};
 use tutti_testkit::client::{Client, Reply};
 use tutti_testkit::workers::Log;
 
@@ -40,6 +40,21 @@ impl SnapshotEnvironment for Local<'_> {
         assert!(listener.name.starts_with("127.0.0.1:") || listener.name.starts_with("*:"));
         socket.set_nonblocking(true)?;
         Ok(socket.into())
+    }
+
+    fn bind_datagrams(&mut self, listener: &Listener) -> io::Result<Datagrams> {
+        let ip = match listener.name.strip_prefix("udp:") {
+            Some(any) if any.starts_with("*:") => "0.0.0.0",
+            Some(_) => "127.0.0.1",
+            None => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        let socket = UdpSocket::bind((ip, 0))?;
+        socket.set_nonblocking(true)?;
+        Ok(Datagrams {
+            sockets: vec![socket.into()],
+            bank: 0,
+            secret: Vec::new(),
+        })
     }
 
     fn application(&mut self, name: &str) -> Option<Arc<ApplicationPool>> {
@@ -128,6 +143,11 @@ impl Site {
     }
 
     pub(crate) fn configure(&self, json: &str) -> Result<(), Diagnostics> {
+        self.replace(json).map(drop)
+    }
+
+    /// The same; returns the former configuration.
+    pub(crate) fn replace(&self, json: &str) -> Result<Retired, Diagnostics> {
         let document = tutti_config::parse(json.as_bytes())?;
         let config = validate(
             &document,
@@ -136,8 +156,7 @@ impl Site {
         let prepared = self
             .server
             .prepare(&config, &mut Local(self.manager.as_ref()))?;
-        self.server.commit(prepared);
-        Ok(())
+        Ok(self.server.commit(prepared))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
