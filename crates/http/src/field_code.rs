@@ -13,7 +13,7 @@ pub enum DecodeError {
 
 /// Reads the integers and strings of a section.
 pub(crate) struct FieldReader<'a> {
-    /// What has not been read.
+    /// The bytes that have not been read.
     pub(crate) rest: &'a [u8],
 }
 

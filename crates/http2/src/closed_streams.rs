@@ -3,7 +3,7 @@
 /// Streams that are remembered: more than a client may have open at once by default. A frame for an older one is an error.
 const REMEMBERED: usize = 256;
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
     /// Both sides sent their end, or the client reset it: the client sends nothing more.

@@ -15,7 +15,8 @@ use tutti_http::http2::frame::{
 };
 use tutti_http::http2::{FloodGauge, PREFACE, Preface};
 
-use crate::fault::{Fault, Reason};
+use crate::fault::{Fault, Http2Code};
+use crate::frames::FAREWELL_PING;
 use crate::hub::Hub;
 use crate::receiver::Receiver;
 use crate::server::{Ending, Http2Connection, Http2Timeouts};
@@ -28,10 +29,6 @@ const TURNS: u32 = 16;
 
 /// Maximum time for a client without open streams to close after a GOAWAY.
 const FAREWELL: Millis = 5_000;
-
-/// The payload of the PING that follows a first GOAWAY: when it comes back, all requests that the client sent before it have arrived
-/// (RFC 9113 §6.8).
-pub(crate) const FAREWELL_PING: [u8; 8] = *b"farewell";
 
 /// No stream has a larger number.
 const LAST_STREAM: u32 = 0x7fff_ffff;
@@ -59,11 +56,11 @@ enum State {
     /// Waits for the client's SETTINGS.
     Settings,
     Open,
-    /// What has been written goes out, then the connection ends.
+    /// The connection ends when everything that was written has been sent.
     Closing,
 }
 
-/// How far the connection is in ending.
+/// The progress of the connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving {
     No,
@@ -269,7 +266,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
                     Ok(PREFACE.len())
                 }
                 Preface::Part => Ok(0),
-                Preface::Other => Err(Fault::Connection(Reason::PROTOCOL_ERROR)),
+                Preface::Other => Err(Fault::Connection(Http2Code::PROTOCOL_ERROR)),
             };
         }
         let Some((head, payload)) = rest.split_first_chunk::<HEAD_BYTES>() else {
@@ -277,7 +274,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         };
         let head = FrameHead::read(head);
         if head.length > MOST_PAYLOAD {
-            return Err(Fault::Connection(Reason::FRAME_SIZE_ERROR));
+            return Err(Fault::Connection(Http2Code::FRAME_SIZE_ERROR));
         }
         let is_of_head = matches!(head.kind, HEADERS | CONTINUATION);
         let Some(payload) = payload.get(..head.length) else {
@@ -297,7 +294,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         }
         if head.kind == PING && self.receiver.take_farewell() && self.leaving == Leaving::Announced
         {
-            self.send_goaway(self.receiver.last(), Reason::NO_ERROR);
+            self.send_goaway(self.receiver.last(), Http2Code::NO_ERROR);
             self.receiver.refuse_new();
             self.leaving = Leaving::Final;
         }
@@ -313,8 +310,8 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     }
 
     /// Resets a stream because of its client's error, or refuses it.
-    fn reset(&mut self, stream: u32, reason: Reason) -> Result<(), Fault> {
-        if reason != Reason::REFUSED_STREAM {
+    fn reset(&mut self, stream: u32, reason: Http2Code) -> Result<(), Fault> {
+        if reason != Http2Code::REFUSED_STREAM {
             self.gauge.note_error()?;
         }
         self.receiver.reset(stream, reason);
@@ -326,7 +323,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         match fault {
             Fault::Flood => {
                 self.connection.log_abuse("too many frames without effect");
-                self.end(Reason::ENHANCE_YOUR_CALM);
+                self.end(Http2Code::ENHANCE_YOUR_CALM);
             }
             Fault::Connection(reason) => {
                 if matches!(self.state, State::Preface | State::Settings) {
@@ -354,7 +351,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     }
 
     /// Appends GOAWAY.
-    fn send_goaway(&self, last: u32, reason: Reason) {
+    fn send_goaway(&self, last: u32, reason: Http2Code) {
         let mut payload = [0; 8];
         let (stream, code) = payload.split_at_mut(4);
         stream.copy_from_slice(&last.to_be_bytes());
@@ -366,7 +363,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     }
 
     /// Ends the connection now.
-    fn end(&mut self, reason: Reason) {
+    fn end(&mut self, reason: Http2Code) {
         self.send_goaway(self.receiver.last(), reason);
         self.hub.core.borrow_mut().end_all();
         self.state = State::Closing;
@@ -383,7 +380,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     fn leave(&mut self) {
         if self.state == State::Open {
             self.prepare_output();
-            self.send_goaway(LAST_STREAM, Reason::NO_ERROR);
+            self.send_goaway(LAST_STREAM, Http2Code::NO_ERROR);
             self.hub
                 .core
                 .borrow_mut()

@@ -2,12 +2,12 @@
 
 use tutti_http::Flood;
 
-/// An error code (RFC 9113 §7).
+/// An error code of HTTP/2 (RFC 9113 §7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reason(pub u32);
+pub struct Http2Code(pub u32);
 
 #[expect(missing_docs, reason = "the names of the standard")]
-impl Reason {
+impl Http2Code {
     pub const NO_ERROR: Self = Self(0);
     pub const PROTOCOL_ERROR: Self = Self(1);
     pub const INTERNAL_ERROR: Self = Self(2);
@@ -20,7 +20,7 @@ impl Reason {
     pub const ENHANCE_YOUR_CALM: Self = Self(11);
 }
 
-impl From<u32> for Reason {
+impl From<u32> for Http2Code {
     fn from(code: u32) -> Self {
         Self(code)
     }
@@ -30,11 +30,11 @@ impl From<u32> for Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The connection ends (RFC 9113 §5.4.1).
-    Connection(Reason),
+    Connection(Http2Code),
     /// Too many frames without use: the same, and it is logged.
     Flood,
     /// The stream is reset (§5.4.2).
-    Stream(u32, Reason),
+    Stream(u32, Http2Code),
 }
 
 impl From<Flood> for Fault {

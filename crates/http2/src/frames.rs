@@ -1,4 +1,4 @@
-//! Frames that carry a field section (RFC 9113 §4.3, §6.2, §6.10).
+//! Frames that consist of more than a head and some bytes: those of a field section (RFC 9113 §4.3, §6.2, §6.10).
 
 use tutti_http::http2::HpackEncoder;
 use tutti_http::http2::frame::{
@@ -7,6 +7,10 @@ use tutti_http::http2::frame::{
 use tutti_http::{Trailers, lined_fields};
 
 use crate::hub::Core;
+
+/// The payload of the PING that follows a first GOAWAY: when it comes back, all requests that the client sent before it have arrived
+/// (RFC 9113 §6.8).
+pub(crate) const FAREWELL_PING: [u8; 8] = *b"farewell";
 
 /// Appends the head of a response: its status, and its fields as lines.
 pub(crate) fn write_head(core: &mut Core, stream: u32, head: (u16, &[u8]), ends: bool) {

@@ -22,7 +22,7 @@ use tutti_http::http2::frame::{
 use tutti_tls::HandshakeFacts;
 
 use crate::closed_streams::{ClosedStreams, Closing};
-use crate::fault::Reason;
+use crate::fault::Http2Code;
 use crate::settings::INITIAL_WINDOW;
 use crate::stream_state::StreamState;
 use crate::windows::{ReceiveWindow, SendWindow};
@@ -58,11 +58,11 @@ pub(crate) struct Core {
     pub(crate) closed: ClosedStreams,
     /// Streams that count as open.
     pub(crate) counted: usize,
-    /// What the client may be sent on all streams together.
+    /// The bytes that the client may be sent on all streams together.
     pub(crate) window: SendWindow,
-    /// What it may be sent on a new one.
+    /// The bytes that it may be sent on a new one.
     pub(crate) initial_window: u32,
-    /// What it may send on all streams together.
+    /// The bytes that it may send on all streams together.
     pub(crate) receive: ReceiveWindow,
     /// Streams that wait for room on the connection.
     blocked: Vec<Blocked>,
@@ -139,7 +139,7 @@ impl Core {
     }
 
     /// Appends RST_STREAM.
-    pub(crate) fn write_reset(&mut self, stream: u32, reason: Reason) {
+    pub(crate) fn write_reset(&mut self, stream: u32, reason: Http2Code) {
         self.write_frame(RST_STREAM, 0, stream, &reason.0.to_be_bytes());
     }
 
@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// Resets a stream, if it has not ended.
-    pub(crate) fn reset(&mut self, stream: u32, reason: Reason) {
+    pub(crate) fn reset(&mut self, stream: u32, reason: Http2Code) {
         if self
             .streams
             .get(&stream)
@@ -208,8 +208,8 @@ impl Core {
         if !one.is_closed() {
             // The rest of the request is not wanted (§8.1), or the response is incomplete.
             let reason = match one.has_sent_end {
-                true => Reason::NO_ERROR,
-                false => Reason::CANCEL,
+                true => Http2Code::NO_ERROR,
+                false => Http2Code::CANCEL,
             };
             self.write_reset(stream, reason);
             closing = Closing::Reset;

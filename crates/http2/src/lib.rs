@@ -25,7 +25,7 @@ mod stream_state;
 mod windows;
 
 pub use driver::serve;
-pub use fault::Reason;
+pub use fault::Http2Code;
 pub use head::Http2Head;
 pub use server::{Ending, Http2Connection, Http2Options, Http2Timeouts};
 pub use stream::Http2Stream;

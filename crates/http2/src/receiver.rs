@@ -13,9 +13,8 @@ use tutti_http::http2::{HpackDecoder, SectionOutcome, read_request, read_trailer
 use tutti_http::{Priority, Trailers};
 
 use crate::closed_streams::Closing;
-use crate::driver::FAREWELL_PING;
-use crate::fault::{Fault, Reason};
-use crate::frames::without_padding;
+use crate::fault::{Fault, Http2Code};
+use crate::frames::{FAREWELL_PING, without_padding};
 use crate::head::Http2Head;
 use crate::hub::Hub;
 use crate::settings::{self, INITIAL_WINDOW, Setting};
@@ -34,8 +33,8 @@ const PRIORITY_BYTES: usize = 5;
 /// Heads that are kept for reuse.
 const SPARE_HEADS: usize = 128;
 
-const PROTOCOL_ERROR: Fault = Fault::Connection(Reason::PROTOCOL_ERROR);
-const FRAME_SIZE_ERROR: Fault = Fault::Connection(Reason::FRAME_SIZE_ERROR);
+const PROTOCOL_ERROR: Fault = Fault::Connection(Http2Code::PROTOCOL_ERROR);
+const FRAME_SIZE_ERROR: Fault = Fault::Connection(Http2Code::FRAME_SIZE_ERROR);
 
 /// Requests that have arrived and have not been started, with their streams.
 pub(crate) type Arrived = Vec<(u32, Http2Head)>;
@@ -99,7 +98,7 @@ impl Receiver {
         self.last
     }
 
-    /// Ignores streams after the last one: the client has been told so, and opens them elsewhere.
+    /// Ignores streams after the last one, which a GOAWAY has named: the client opens them on another connection.
     pub(crate) fn refuse_new(&mut self) {
         self.is_refusing = true;
     }
@@ -150,7 +149,7 @@ impl Receiver {
     }
 
     /// Resets a stream, because of its client's error or because there are too many.
-    pub(crate) fn reset(&self, stream: u32, reason: Reason) {
+    pub(crate) fn reset(&self, stream: u32, reason: Http2Code) {
         let mut core = self.hub.core.borrow_mut();
         if core
             .streams
@@ -233,7 +232,7 @@ impl Receiver {
         let mut begun = self.begun.take().ok_or(PROTOCOL_ERROR)?;
         begun.block.extend_from_slice(payload);
         if begun.block.len() > MOST_BLOCK {
-            return Err(Fault::Connection(Reason::ENHANCE_YOUR_CALM));
+            return Err(Fault::Connection(Http2Code::ENHANCE_YOUR_CALM));
         }
         if head.flags & END_HEADERS != 0 {
             return self.block(head.stream, begun.ends, begun.is_wrong, &begun.block);
@@ -250,7 +249,7 @@ impl Receiver {
         is_wrong: bool,
         block: &[u8],
     ) -> Result<(), Fault> {
-        const COMPRESSION_ERROR: Fault = Fault::Connection(Reason::COMPRESSION_ERROR);
+        const COMPRESSION_ERROR: Fault = Fault::Connection(Http2Code::COMPRESSION_ERROR);
         if stream <= self.last {
             let trailers = read_trailers(&mut self.decoder, block, self.most_head_bytes)
                 .map_err(|_| COMPRESSION_ERROR)?;
@@ -273,7 +272,7 @@ impl Receiver {
         }
         self.last = stream;
         if outcome == SectionOutcome::Malformed || is_wrong {
-            return Err(Fault::Stream(stream, Reason::PROTOCOL_ERROR));
+            return Err(Fault::Stream(stream, Http2Code::PROTOCOL_ERROR));
         }
         head.is_too_large = outcome == SectionOutcome::TooLarge;
         head.has_body = !ends;
@@ -285,14 +284,14 @@ impl Receiver {
         let declared = head.content_length();
         if !head.has_body && declared.is_some_and(|length| length > 0) {
             // §8.1.1
-            return Err(Fault::Stream(stream, Reason::PROTOCOL_ERROR));
+            return Err(Fault::Stream(stream, Http2Code::PROTOCOL_ERROR));
         }
         let mut core = self.hub.core.borrow_mut();
         // Exchanges of streams that were reset may take a while to end.
         let is_over =
             core.counted >= self.max_streams || core.streams.len() >= 2 * self.max_streams;
         if is_over {
-            return Err(Fault::Stream(stream, Reason::REFUSED_STREAM));
+            return Err(Fault::Stream(stream, Http2Code::REFUSED_STREAM));
         }
         let mut priority = head.priority();
         if let Some(place) = self.early.iter().position(|(one, _)| *one == stream) {
@@ -328,7 +327,7 @@ impl Receiver {
         let Some(one) = core.streams.get_mut(&stream) else {
             return match core.closed.get(stream) {
                 Some(Closing::Reset) => Ok(()),
-                Some(Closing::Whole) => Err(Fault::Connection(Reason::STREAM_CLOSED)),
+                Some(Closing::Whole) => Err(Fault::Connection(Http2Code::STREAM_CLOSED)),
                 // §5.1.1: an older stream that was never opened.
                 None => Err(PROTOCOL_ERROR),
             };
@@ -337,13 +336,13 @@ impl Receiver {
             return Ok(());
         }
         let Some(upload) = one.upload.as_mut().filter(|_| !one.is_reset) else {
-            return Err(Fault::Stream(stream, Reason::STREAM_CLOSED));
+            return Err(Fault::Stream(stream, Http2Code::STREAM_CLOSED));
         };
         if one.has_received_end {
-            return Err(Fault::Stream(stream, Reason::STREAM_CLOSED));
+            return Err(Fault::Stream(stream, Http2Code::STREAM_CLOSED));
         }
         let (true, Some(trailers)) = (ends, trailers) else {
-            return Err(Fault::Stream(stream, Reason::PROTOCOL_ERROR));
+            return Err(Fault::Stream(stream, Http2Code::PROTOCOL_ERROR));
         };
         upload.trailers = trailers;
         drop(core);
@@ -364,7 +363,7 @@ impl Receiver {
         });
         if is_short {
             // §8.1.1
-            return Err(Fault::Stream(stream, Reason::PROTOCOL_ERROR));
+            return Err(Fault::Stream(stream, Http2Code::PROTOCOL_ERROR));
         }
         core.end_stream(stream, |one| {
             one.has_received_end = true;
@@ -387,23 +386,22 @@ impl Receiver {
         let mut core = self.hub.core.borrow_mut();
         core.receive
             .take(payload.len())
-            .ok_or(Fault::Connection(Reason::FLOW_CONTROL_ERROR))?;
-        let closing = core.closed.get(stream);
+            .ok_or(Fault::Connection(Http2Code::FLOW_CONTROL_ERROR))?;
         let one = core.streams.get_mut(&stream);
-        let is_ignored = match &one {
-            Some(one) => one.is_reset_here,
-            None => closing == Some(Closing::Reset),
-        };
-        let upload = one.filter(|one| !one.is_reset && !one.has_received_end);
-        let Some(one) = upload else {
+        let open = one.filter(|one| !one.is_reset && !one.has_received_end);
+        let Some(one) = open else {
             core.give_back(payload.len());
+            let is_ignored = match core.streams.get(&stream) {
+                Some(one) => one.is_reset_here,
+                None => core.closed.get(stream) == Some(Closing::Reset),
+            };
             return match is_ignored {
                 true => Ok(()),
-                false => Err(Fault::Stream(stream, Reason::STREAM_CLOSED)),
+                false => Err(Fault::Stream(stream, Http2Code::STREAM_CLOSED)),
             };
         };
         let Some(upload) = &mut one.upload else {
-            return Err(Fault::Stream(stream, Reason::STREAM_CLOSED));
+            return Err(Fault::Stream(stream, Http2Code::STREAM_CLOSED));
         };
         upload.arrived = upload.arrived.saturating_add(bytes.len() as u64);
         let is_permitted = upload.window.take(payload.len()).is_some();
@@ -411,8 +409,8 @@ impl Receiver {
         if !is_permitted || is_too_long {
             core.give_back(payload.len());
             let reason = match is_permitted {
-                true => Reason::PROTOCOL_ERROR,
-                false => Reason::FLOW_CONTROL_ERROR,
+                true => Http2Code::PROTOCOL_ERROR,
+                false => Http2Code::FLOW_CONTROL_ERROR,
             };
             return Err(Fault::Stream(stream, reason));
         }
@@ -441,9 +439,9 @@ impl Receiver {
                 if depends_on(priority) != stream {
                     return Ok(());
                 }
-                Reason::PROTOCOL_ERROR
+                Http2Code::PROTOCOL_ERROR
             }
-            _ => Reason::FRAME_SIZE_ERROR,
+            _ => Http2Code::FRAME_SIZE_ERROR,
         };
         // A stream that was never opened cannot be reset.
         match stream > self.last {
@@ -489,7 +487,7 @@ impl Receiver {
             }
         })?;
         if is_exceeded {
-            return Err(Fault::Connection(Reason::FLOW_CONTROL_ERROR));
+            return Err(Fault::Connection(Http2Code::FLOW_CONTROL_ERROR));
         }
         core.write_frame(SETTINGS, ACK, 0, &[]);
         Ok(())
@@ -530,7 +528,7 @@ impl Receiver {
                 return Err(PROTOCOL_ERROR);
             }
             let added = core.window.add(increment);
-            return added.ok_or(Fault::Connection(Reason::FLOW_CONTROL_ERROR));
+            return added.ok_or(Fault::Connection(Http2Code::FLOW_CONTROL_ERROR));
         }
         if stream > self.last && !self.is_refusing {
             return Err(PROTOCOL_ERROR);
@@ -539,13 +537,13 @@ impl Receiver {
             return Ok(());
         };
         if increment == 0 {
-            return Err(Fault::Stream(stream, Reason::PROTOCOL_ERROR));
+            return Err(Fault::Stream(stream, Http2Code::PROTOCOL_ERROR));
         }
         let added = one.window.add(increment);
         if let Some(writer) = one.writer.take() {
             writer.wake();
         }
-        added.ok_or(Fault::Stream(stream, Reason::FLOW_CONTROL_ERROR))
+        added.ok_or(Fault::Stream(stream, Http2Code::FLOW_CONTROL_ERROR))
     }
 
     /// PRIORITY_UPDATE (RFC 9218 §7.1).
@@ -626,47 +624,67 @@ mod tests {
 
     #[test]
     fn frames_that_end_the_connection() {
-        type Case<'a> = ((u8, u8, u32), &'a [u8], Reason);
+        type Case<'a> = ((u8, u8, u32), &'a [u8], Http2Code);
         let cases: &[Case<'_>] = &[
-            ((DATA, 0, 0), b"x", Reason::PROTOCOL_ERROR),
-            ((DATA, 0, 3), b"x", Reason::PROTOCOL_ERROR),
-            ((DATA, PADDED, 1), b"\x02x", Reason::PROTOCOL_ERROR),
-            ((HEADERS, WHOLE, 0), GET, Reason::PROTOCOL_ERROR),
-            ((HEADERS, WHOLE, 2), GET, Reason::PROTOCOL_ERROR),
-            ((HEADERS, WHOLE, 3), b"\x80", Reason::COMPRESSION_ERROR),
+            ((DATA, 0, 0), b"x", Http2Code::PROTOCOL_ERROR),
+            ((DATA, 0, 3), b"x", Http2Code::PROTOCOL_ERROR),
+            ((DATA, PADDED, 1), b"\x02x", Http2Code::PROTOCOL_ERROR),
+            ((HEADERS, WHOLE, 0), GET, Http2Code::PROTOCOL_ERROR),
+            ((HEADERS, WHOLE, 2), GET, Http2Code::PROTOCOL_ERROR),
+            ((HEADERS, WHOLE, 3), b"\x80", Http2Code::COMPRESSION_ERROR),
             (
                 (HEADERS, WHOLE | HAS_PRIORITY, 3),
                 b"\0",
-                Reason::FRAME_SIZE_ERROR,
+                Http2Code::FRAME_SIZE_ERROR,
             ),
-            ((CONTINUATION, END_HEADERS, 1), GET, Reason::PROTOCOL_ERROR),
-            ((PRIORITY, 0, 9), b"\0\0\0\x09\0", Reason::PROTOCOL_ERROR),
-            ((RST_STREAM, 0, 1), b"\0", Reason::FRAME_SIZE_ERROR),
-            ((RST_STREAM, 0, 3), b"\0\0\0\0", Reason::PROTOCOL_ERROR),
-            ((SETTINGS, 0, 1), b"", Reason::PROTOCOL_ERROR),
-            ((SETTINGS, ACK, 0), b"x", Reason::FRAME_SIZE_ERROR),
-            ((PUSH_PROMISE, 0, 1), b"", Reason::PROTOCOL_ERROR),
-            ((PING, 0, 0), b"1234567", Reason::FRAME_SIZE_ERROR),
-            ((GOAWAY, 0, 0), b"1234567", Reason::FRAME_SIZE_ERROR),
-            ((WINDOW_UPDATE, 0, 0), b"\0\0\0\0", Reason::PROTOCOL_ERROR),
+            (
+                (CONTINUATION, END_HEADERS, 1),
+                GET,
+                Http2Code::PROTOCOL_ERROR,
+            ),
+            ((PRIORITY, 0, 9), b"\0\0\0\x09\0", Http2Code::PROTOCOL_ERROR),
+            ((RST_STREAM, 0, 1), b"\0", Http2Code::FRAME_SIZE_ERROR),
+            ((RST_STREAM, 0, 3), b"\0\0\0\0", Http2Code::PROTOCOL_ERROR),
+            ((SETTINGS, 0, 1), b"", Http2Code::PROTOCOL_ERROR),
+            ((SETTINGS, ACK, 0), b"x", Http2Code::FRAME_SIZE_ERROR),
+            ((PUSH_PROMISE, 0, 1), b"", Http2Code::PROTOCOL_ERROR),
+            ((PING, 0, 0), b"1234567", Http2Code::FRAME_SIZE_ERROR),
+            ((GOAWAY, 0, 0), b"1234567", Http2Code::FRAME_SIZE_ERROR),
+            (
+                (WINDOW_UPDATE, 0, 0),
+                b"\0\0\0\0",
+                Http2Code::PROTOCOL_ERROR,
+            ),
             (
                 (WINDOW_UPDATE, 0, 0),
                 b"\x7f\xff\xff\xff",
-                Reason::FLOW_CONTROL_ERROR,
+                Http2Code::FLOW_CONTROL_ERROR,
             ),
-            ((WINDOW_UPDATE, 0, 3), b"\0\0\0\x01", Reason::PROTOCOL_ERROR),
-            ((WINDOW_UPDATE, 0, 1), b"\0\0\0", Reason::FRAME_SIZE_ERROR),
+            (
+                (WINDOW_UPDATE, 0, 3),
+                b"\0\0\0\x01",
+                Http2Code::PROTOCOL_ERROR,
+            ),
+            (
+                (WINDOW_UPDATE, 0, 1),
+                b"\0\0\0",
+                Http2Code::FRAME_SIZE_ERROR,
+            ),
             (
                 (PRIORITY_UPDATE, 0, 1),
                 b"\0\0\0\x01",
-                Reason::PROTOCOL_ERROR,
+                Http2Code::PROTOCOL_ERROR,
             ),
             (
                 (PRIORITY_UPDATE, 0, 0),
                 b"\0\0\0\x02",
-                Reason::PROTOCOL_ERROR,
+                Http2Code::PROTOCOL_ERROR,
             ),
-            ((PRIORITY_UPDATE, 0, 0), b"\0\0\0", Reason::FRAME_SIZE_ERROR),
+            (
+                (PRIORITY_UPDATE, 0, 0),
+                b"\0\0\0",
+                Http2Code::FRAME_SIZE_ERROR,
+            ),
         ];
         for (head, payload, reason) in cases {
             let mut receiver = receiver();
@@ -683,21 +701,25 @@ mod tests {
 
     #[test]
     fn frames_that_reset_their_stream() {
-        type Case<'a> = ((u8, u8, u32), &'a [u8], Reason);
+        type Case<'a> = ((u8, u8, u32), &'a [u8], Http2Code);
         let cases: &[Case<'_>] = &[
-            ((HEADERS, END_HEADERS, 1), b"", Reason::PROTOCOL_ERROR),
-            ((HEADERS, WHOLE, 1), GET, Reason::PROTOCOL_ERROR),
-            ((HEADERS, WHOLE, 5), b"\x82", Reason::PROTOCOL_ERROR),
-            ((HEADERS, WHOLE, 5), GET, Reason::REFUSED_STREAM),
-            ((DATA, END_STREAM, 3), b"", Reason::STREAM_CLOSED),
-            ((HEADERS, WHOLE, 3), b"", Reason::STREAM_CLOSED),
-            ((PRIORITY, 0, 1), b"\0\0\0\x01\0", Reason::PROTOCOL_ERROR),
-            ((PRIORITY, 0, 1), b"\0\0\0\x01", Reason::FRAME_SIZE_ERROR),
-            ((WINDOW_UPDATE, 0, 1), b"\0\0\0\0", Reason::PROTOCOL_ERROR),
+            ((HEADERS, END_HEADERS, 1), b"", Http2Code::PROTOCOL_ERROR),
+            ((HEADERS, WHOLE, 1), GET, Http2Code::PROTOCOL_ERROR),
+            ((HEADERS, WHOLE, 5), b"\x82", Http2Code::PROTOCOL_ERROR),
+            ((HEADERS, WHOLE, 5), GET, Http2Code::REFUSED_STREAM),
+            ((DATA, END_STREAM, 3), b"", Http2Code::STREAM_CLOSED),
+            ((HEADERS, WHOLE, 3), b"", Http2Code::STREAM_CLOSED),
+            ((PRIORITY, 0, 1), b"\0\0\0\x01\0", Http2Code::PROTOCOL_ERROR),
+            ((PRIORITY, 0, 1), b"\0\0\0\x01", Http2Code::FRAME_SIZE_ERROR),
+            (
+                (WINDOW_UPDATE, 0, 1),
+                b"\0\0\0\0",
+                Http2Code::PROTOCOL_ERROR,
+            ),
             (
                 (WINDOW_UPDATE, 0, 1),
                 b"\x7f\xff\xff\xff",
-                Reason::FLOW_CONTROL_ERROR,
+                Http2Code::FLOW_CONTROL_ERROR,
             ),
         ];
         for (head, payload, reason) in cases {
@@ -715,7 +737,7 @@ mod tests {
         let mut one = receiver();
         frame(&mut one, (HEADERS, END_HEADERS, 1), declared).unwrap();
         assert_eq!(frame(&mut one, (DATA, 0, 1), b"1234"), Ok(()));
-        let wrong = Err(Fault::Stream(1, Reason::PROTOCOL_ERROR));
+        let wrong = Err(Fault::Stream(1, Http2Code::PROTOCOL_ERROR));
         assert_eq!(frame(&mut one, (DATA, END_STREAM, 1), b""), wrong);
         let mut one = receiver();
         frame(&mut one, (HEADERS, END_HEADERS, 1), declared).unwrap();
@@ -736,8 +758,8 @@ mod tests {
             }
             let outcome = frame(&mut one, (DATA, 0, 1), &[0; 1_000]);
             let expected = match knows {
-                true => Fault::Stream(1, Reason::FLOW_CONTROL_ERROR),
-                false => Fault::Connection(Reason::FLOW_CONTROL_ERROR),
+                true => Fault::Stream(1, Http2Code::FLOW_CONTROL_ERROR),
+                false => Fault::Connection(Http2Code::FLOW_CONTROL_ERROR),
             };
             assert_eq!(outcome, Err(expected), "{knows}");
         }
@@ -747,7 +769,7 @@ mod tests {
     fn frames_that_were_on_their_way_at_a_reset_are_ignored() {
         let mut receiver = receiver();
         frame(&mut receiver, (HEADERS, END_HEADERS, 1), GET).unwrap();
-        receiver.reset(1, Reason::CANCEL);
+        receiver.reset(1, Http2Code::CANCEL);
         // While the exchange ends, and when it has ended.
         for _ in 0..2 {
             assert_eq!(frame(&mut receiver, (DATA, 0, 1), b"data"), Ok(()));
@@ -778,7 +800,7 @@ mod tests {
         assert_eq!(begun.collect::<Vec<_>>(), [false, true]);
         assert_eq!(receiver.hub.core.borrow().counted, 1);
         let outcome = frame(&mut receiver, (DATA, 0, 1), b"x");
-        assert_eq!(outcome, Err(Fault::Stream(1, Reason::STREAM_CLOSED)));
+        assert_eq!(outcome, Err(Fault::Stream(1, Http2Code::STREAM_CLOSED)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use tutti_config::model::Http2;
 use tutti_http::http2::frame::{FrameHead, MOST_PAYLOAD, SETTINGS};
 
-use crate::fault::{Fault, Reason};
+use crate::fault::{Fault, Http2Code};
 
 const HEADER_TABLE_SIZE: u16 = 1;
 const ENABLE_PUSH: u16 = 2;
@@ -33,22 +33,22 @@ pub(crate) enum Setting {
 pub(crate) fn read(payload: &[u8], mut note: impl FnMut(Setting)) -> Result<(), Fault> {
     let (settings, rest) = payload.as_chunks::<6>();
     if !rest.is_empty() {
-        return Err(Fault::Connection(Reason::FRAME_SIZE_ERROR));
+        return Err(Fault::Connection(Http2Code::FRAME_SIZE_ERROR));
     }
     for [a, b, value @ ..] in settings {
         let value = u32::from_be_bytes(*value);
         match u16::from_be_bytes([*a, *b]) {
             HEADER_TABLE_SIZE => note(Setting::TableSize(value)),
             INITIAL_WINDOW_SIZE if value > MOST_WINDOW => {
-                return Err(Fault::Connection(Reason::FLOW_CONTROL_ERROR));
+                return Err(Fault::Connection(Http2Code::FLOW_CONTROL_ERROR));
             }
             INITIAL_WINDOW_SIZE => note(Setting::InitialWindow(value)),
             ENABLE_PUSH | ENABLE_CONNECT_PROTOCOL | NO_RFC7540_PRIORITIES if value > 1 => {
-                return Err(Fault::Connection(Reason::PROTOCOL_ERROR));
+                return Err(Fault::Connection(Http2Code::PROTOCOL_ERROR));
             }
             // Frames are never larger than every peer accepts.
             MAX_FRAME_SIZE if !(MOST_PAYLOAD as u32..1 << 24).contains(&value) => {
-                return Err(Fault::Connection(Reason::PROTOCOL_ERROR));
+                return Err(Fault::Connection(Http2Code::PROTOCOL_ERROR));
             }
             _ => {}
         }
@@ -108,11 +108,11 @@ mod tests {
         let expected = vec![Setting::TableSize(100), Setting::InitialWindow(MOST_WINDOW)];
         assert_eq!(notes(&good), Ok(expected));
         for (setting, reason) in [
-            ((2, 2), Reason::PROTOCOL_ERROR),
-            ((4, MOST_WINDOW + 1), Reason::FLOW_CONTROL_ERROR),
-            ((5, 16_383), Reason::PROTOCOL_ERROR),
-            ((5, 1 << 24), Reason::PROTOCOL_ERROR),
-            ((8, 2), Reason::PROTOCOL_ERROR),
+            ((2, 2), Http2Code::PROTOCOL_ERROR),
+            ((4, MOST_WINDOW + 1), Http2Code::FLOW_CONTROL_ERROR),
+            ((5, 16_383), Http2Code::PROTOCOL_ERROR),
+            ((5, 1 << 24), Http2Code::PROTOCOL_ERROR),
+            ((8, 2), Http2Code::PROTOCOL_ERROR),
         ] {
             assert_eq!(
                 notes(&[setting]),
@@ -121,6 +121,6 @@ mod tests {
             );
         }
         let cut = read(&[0; 5], |_| {});
-        assert_eq!(cut, Err(Fault::Connection(Reason::FRAME_SIZE_ERROR)));
+        assert_eq!(cut, Err(Fault::Connection(Http2Code::FRAME_SIZE_ERROR)));
     }
 }

@@ -16,7 +16,7 @@ use tutti_http::http2::frame::{DATA, END_STREAM, MOST_PAYLOAD};
 use tutti_http::{LinedHead, OutgoingHead, Trailers, lined_head, status_has_body};
 use tutti_tls::HandshakeFacts;
 
-use crate::fault::Reason;
+use crate::fault::Http2Code;
 use crate::frames;
 use crate::hub::{Core, Hub};
 use crate::stream_state::keep;
@@ -41,7 +41,7 @@ pub struct Http2Stream {
     /// The trailer fields of the response.
     trailers: RefCell<Trailers>,
     /// The error code sent if the response is incomplete.
-    abort_reason: Cell<Reason>,
+    abort_reason: Cell<Http2Code>,
     /// A response of known length ends only with [`Http2Stream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
     /// Bytes that the client had taken on the connection when [`Http2Stream::taken_beside`] was last called.
@@ -67,7 +67,7 @@ impl Http2Stream {
             kind,
             sending: Cell::new(Sending::Head),
             trailers: RefCell::default(),
-            abort_reason: Cell::new(Reason::INTERNAL_ERROR),
+            abort_reason: Cell::new(Http2Code::INTERNAL_ERROR),
             may_trail: Cell::new(false),
             counted: Cell::new(hub.taken.get()),
         }
@@ -89,7 +89,7 @@ impl Http2Stream {
     }
 
     /// Sets the error code for an incomplete response.
-    pub fn abort_with(&self, reason: Reason) {
+    pub fn abort_with(&self, reason: Http2Code) {
         self.abort_reason.set(reason);
     }
 
@@ -142,12 +142,12 @@ impl Http2Stream {
             true => None,
             false => upload.window.give_back(count),
         };
-        let before = core.output.len();
+        let before = core.output.bytes.len();
         if let Some(increment) = update {
             core.write_window_update(self.number, increment);
         }
         core.give_back(count);
-        if core.output.len() > before {
+        if core.output.bytes.len() > before {
             self.hub.note_written(core);
         }
         Poll::Ready(Ok(ReadResult::Bytes(count)))
@@ -159,8 +159,11 @@ impl Http2Stream {
             return Ok(true);
         }
         let mut core = self.hub.core.borrow_mut();
+        let before = core.output.bytes.len();
         let outcome = self.send(&mut core, output);
-        self.hub.note_written(&core);
+        if core.output.bytes.len() > before {
+            self.hub.note_written(&core);
+        }
         outcome
     }
 

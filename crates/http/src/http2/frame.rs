@@ -31,7 +31,7 @@ pub const PRIORITY_UPDATE: u8 = 0x10;
 
 /// Flags.
 pub const END_STREAM: u8 = 0x1;
-/// Of SETTINGS and PING.
+/// The flag of an answered SETTINGS or PING.
 pub const ACK: u8 = 0x1;
 /// See [`END_STREAM`].
 pub const END_HEADERS: u8 = 0x4;
