@@ -340,11 +340,10 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     fn start_requests(&mut self, cx: &Context<'_>) {
         let mut arrived = self.receiver.take_arrived();
         for (number, head) in arrived.drain(..) {
-            if self.receiver.is_begun_by(number) {
-                let stream = Http2Stream::new(&self.hub, number, head.kind());
-                self.hub.idle_since.set(None);
-                self.connection.begin(&head, stream, cx.waker());
-            }
+            // Also one that its client has reset meanwhile: the log has a line for each request.
+            let stream = Http2Stream::new(&self.hub, number, head.kind());
+            self.hub.idle_since.set(None);
+            self.connection.begin(&head, stream, cx.waker());
             self.receiver.give_head(head);
         }
         self.receiver.give_arrived(arrived);
