@@ -277,11 +277,12 @@ impl Receiver {
             return Err(Fault::Stream(stream, Http2Code::PROTOCOL_ERROR));
         }
         let mut core = self.hub.core.borrow_mut();
-        // Exchanges of streams that were reset may take a while to end.
-        let is_over =
-            core.counted >= self.max_streams || core.streams.len() >= 2 * self.max_streams;
-        if is_over {
+        if core.counted >= self.max_streams {
             return Err(Fault::Stream(stream, Http2Code::REFUSED_STREAM));
+        }
+        // Exchanges of streams that were reset take a while to end. A client that does not wait for that floods the server.
+        if core.streams.len() >= 2 * self.max_streams {
+            return Err(Fault::Stream(stream, Http2Code::ENHANCE_YOUR_CALM));
         }
         let mut priority = head.priority();
         if let Some(place) = self.early.iter().position(|(one, _)| *one == stream) {
@@ -788,7 +789,7 @@ mod tests {
         }
         assert_eq!(receiver.take_arrived().len(), 4, "for the log");
         let refused = frame(&mut receiver, (HEADERS, WHOLE, 9), GET);
-        assert_eq!(refused, Err(Fault::Stream(9, Http2Code::REFUSED_STREAM)));
+        assert_eq!(refused, Err(Fault::Stream(9, Http2Code::ENHANCE_YOUR_CALM)));
         receiver.hub.core.borrow_mut().remove(1);
         assert_eq!(frame(&mut receiver, (HEADERS, WHOLE, 11), GET), Ok(()));
         let outcome = frame(&mut receiver, (DATA, 0, 1), b"x");
