@@ -572,8 +572,6 @@ fn depends_on(priority: &[u8; PRIORITY_BYTES]) -> u32 {
 mod tests {
     use std::task::Waker;
 
-    use tutti_conn::output::Output;
-
     use super::*;
 
     const OPTIONS: Http2 = Http2 {
@@ -608,7 +606,7 @@ mod tests {
     /// The bytes that the receiver has written.
     fn written(receiver: &Receiver) -> Vec<u8> {
         let mut core = receiver.hub.core.borrow_mut();
-        std::mem::replace(&mut core.output, Output::default()).bytes
+        std::mem::take(&mut core.output).bytes
     }
 
     const WHOLE: u8 = END_HEADERS | END_STREAM;
@@ -806,7 +804,7 @@ mod tests {
         assert!(!receiver.take_farewell());
         frame(&mut receiver, (PING, ACK, 0), &FAREWELL_PING).unwrap();
         assert!(receiver.take_farewell() && !receiver.take_farewell());
-        let expected = b"\0\0\0\x04\x01\0\0\0\0\0\0\x08\x06\x01\0\0\0\012345678";
+        let expected = b"\0\0\0\x04\x01\0\0\0\0\0\0\x08\x06\x01\0\0\0\x0012345678";
         assert_eq!(written(&receiver), expected);
         assert_eq!(receiver.hub.core.borrow().initial_window, 1);
     }
