@@ -215,10 +215,10 @@ mod tests {
     #[test]
     fn the_table_keeps_to_its_size() {
         let mut decoder = HpackDecoder::default();
-        let mut large = b"\x40\x01x\x7f\xa1\x1e".to_vec();
-        large.extend([b'v'; 127 + 0x21 + (0x1e << 7)]);
+        let mut large = b"\x40\x01x\x7f\xe0\x1e".to_vec();
+        large.extend([b'v'; 127 + 0x60 + (0x1e << 7)]);
         assert_eq!(decoded(&mut decoder, b"\x40\x01a\x01b").unwrap().len(), 1);
-        // 4,033 bytes of text and the overhead: it fits alone.
+        // With its overhead it has 4,096 bytes: it fits alone.
         assert!(decoded(&mut decoder, &large).is_ok());
         assert_eq!(decoder.entries.len(), 1);
         assert!(decoder.size <= TABLE_SIZE);
