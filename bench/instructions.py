@@ -2,10 +2,10 @@
 """Counts the router's instructions for one request, by callgrind: `bench/instructions.py [--dist DIST] [--beside OTHER]`.
 
 Times drift on a shared machine, instructions do not: the same build gives the same figure within a percent. One connection sends all
-requests, one after another; the figure is the difference between two runs, so that start and configuration do not count.
+requests, one after another, or in 100 streams for HTTP/2; the figure is the difference between two runs, so that start and configuration do not count.
 
 The router runs in valgrind by way of a copy of the program that has another path of the same length where main looks for itself
-(`/proc/self/exe`). Needs valgrind, a C compiler and root.
+(`/proc/self/exe`). Needs valgrind, h2load, a C compiler and root.
 """
 
 import argparse
@@ -170,6 +170,11 @@ def cases(site):
     }
 
 
+# Requests of 100 streams of one connection, for the same actions.
+HTTP2 = {"return 200, HTTP/2": "return 200", "1 KB, HTTP/2": "a file of 1 KB"}
+HTTP2_STREAMS = 100
+
+
 def send(port, count):
     request = b"GET /file.txt HTTP/1.1\r\nHost: localhost\r\nUser-Agent: instructions\r\nAccept: */*\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
@@ -185,7 +190,13 @@ def send(port, count):
                 body += connection.recv(65536)
 
 
-def run(dist, site, case, count):
+def send_http2(port, count):
+    command = ["h2load", f"-n{count}", "-c1", f"-m{HTTP2_STREAMS}", f"http://127.0.0.1:{port}/file.txt"]
+    report = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    assert f"{count} succeeded, 0 failed" in report, report
+
+
+def run(dist, site, case, count, load):
     with tempfile.TemporaryDirectory(prefix="instructions-") as folder:
         Path(folder).chmod(0o755)
         server = Counted(Path(folder) / "server", site)
@@ -196,7 +207,7 @@ def run(dist, site, case, count):
         for file in server.counts.iterdir():
             file.chmod(0o666)
         try:
-            send(server.port, count)
+            load(server.port, count)
         finally:
             server.stop()
         wait_until(lambda: server.instructions() > 0, 60, "callgrind's figures")
@@ -207,18 +218,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dist", default=HERE.parent / "dist")
     parser.add_argument("--beside", help="another build, for a ratio")
+    parser.add_argument("--only", help="only the cases with this text in their names")
     options = parser.parse_args()
-    for program in ("valgrind", "cc", "strip"):
+    for program in ("valgrind", "cc", "strip", "h2load"):
         if not shutil.which(program):
             parser.error(f"`{program}` is not installed")
     builds = [options.dist, *([options.beside] if options.beside else [])]
     with tempfile.TemporaryDirectory(prefix="site-") as folder:
         site = Path(folder)
         site.chmod(0o755)
-        for name, case in cases(site).items():
-            figures = [(run(dist, site, case, MANY) - run(dist, site, case, FEW)) // (MANY - FEW) for dist in builds]
+        actions = cases(site)
+        loads = {name: (action, send) for name, action in actions.items()}
+        loads |= {name: (actions[action], send_http2) for name, action in HTTP2.items()}
+        for name, (case, load) in loads.items():
+            if options.only and options.only not in name:
+                continue
+            figures = [(run(dist, site, case, MANY, load) - run(dist, site, case, FEW, load)) // (MANY - FEW) for dist in builds]
             ratio = f"  ({figures[0] / figures[1]:.3f} of {figures[1]})" if len(figures) > 1 else ""
-            print(f"{name:16} {figures[0]:8} instructions{ratio}", flush=True)
+            print(f"{name:18} {figures[0]:8} instructions{ratio}", flush=True)
 
 
 if __name__ == "__main__":

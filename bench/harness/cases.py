@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from .loads import Ab, H2load, Paced, Wrk
 from .measure import Check, Table
-from .servers import (Apache, Floor, GoAlone, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, NginxHttp2, NginxHttp2Cached, Tutti, TuttiGo,
+from .servers import (Apache, Floor, GoAlone, H2o, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, NginxHttp2, NginxHttp2Cached, Tutti, TuttiGo,
                       TuttiResident, TuttiResidentLumen, TuttiResidentSlim, TuttiResidentYii, TuttiResidentYiiAdapter, TuttiSite)
 
 TUTTI = Tutti.label
@@ -310,7 +310,7 @@ def p26(context):
         return [*checks, no_errors(table)]
 
     return Case("P26", "HTTP/2: file of 1 KB, 100 streams", "≥ 1.2 × nginx",
-                [(NginxHttp2, 0, None), (NginxHttp2Cached, 0, None), (Tutti, 0, None)], loads, verdict,
+                [(NginxHttp2, 0, None), (NginxHttp2Cached, 0, None), (H2o, 0, None), (Tutti, 0, None)], loads, verdict,
                 note="4 connections without TLS, 100 requests at once on each.")
 
 

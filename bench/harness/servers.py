@@ -204,6 +204,34 @@ class NginxHttp2Cached(NginxHttp2):
     label = "nginx, HTTP/2, open_file_cache"
 
 
+class H2o(Server):
+    """h2o for static files. It has no `return`: `/return` is an empty file."""
+
+    label = "h2o, HTTP/2"
+
+    def arguments(self):
+        empty = self.folder / "empty"
+        empty.mkdir()
+        (empty / "return").write_bytes(b"")
+        configuration = self.folder / "h2o.conf"
+        user = f"user: {WORKER_USER}\n" if os.geteuid() == 0 else ""
+        configuration.write_text(f"""{user}num-threads: {THREADS}
+max-connections: 16384
+http2-idle-timeout: 300
+error-log: {self.folder}/log
+listen: {{host: {self.place.host}, port: {self.port}}}
+hosts:
+  default:
+    paths:
+      "/return": {{file.file: {empty}/return}}
+      "/": {{file.dir: {self.site}}}
+""")
+        return ["h2o", "-m", "worker", "-c", str(configuration)]
+
+    def get(self, path):
+        return curl_http2(self.url(path))
+
+
 def curl_http2(url):
     """(status, body) of one request over HTTP/2."""
     command = ["curl", "-s", "--http2-prior-knowledge", "-w", "%{stderr}%{http_version} %{http_code}", url]

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 use tutti_spool::{Region, SpoolError};
 
 use crate::pace::Pace;
@@ -232,7 +232,14 @@ pub struct StreamHead {
 #[derive(Debug)]
 pub enum HeadForm {
     /// HTTP/2: compressed when it is sent.
-    Http2(Response<()>),
+    Http2 {
+        /// The status.
+        status: u16,
+        /// The fields as lines of HTTP/1.
+        lines: Vec<u8>,
+        /// The declared length of the body.
+        content_length: Option<u64>,
+    },
     /// HTTP/3: encoded.
     Http3 {
         /// The status, which is also in the section.

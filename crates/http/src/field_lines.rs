@@ -182,14 +182,6 @@ impl FieldLines {
         }
     }
 
-    /// The same over a copy of [`FieldLines::lines`], so that the parts can share it.
-    pub fn iter_in<'a>(&'a self, lines: &'a [u8]) -> Iter<'a> {
-        Iter {
-            lines,
-            index: self.index.iter(),
-        }
-    }
-
     /// The values of the fields of this name, in order.
     pub fn get_all<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.iter()

@@ -32,6 +32,7 @@ pub mod edits;
 mod error;
 mod error_page;
 mod field;
+mod field_code;
 mod field_lines;
 mod forward;
 mod framing;
@@ -52,8 +53,10 @@ mod limits;
 mod method;
 mod outgoing;
 mod path;
+mod priority;
 #[cfg(test)]
 mod properties;
+mod section;
 mod status;
 mod stream_head;
 mod token;
@@ -89,8 +92,10 @@ pub use path::{
     OwnedPath, PathError, PathRules, RequestPath, SlashPolicy, encode, encode_argument,
     encode_path, encode_written,
 };
+pub use priority::Priority;
+pub use section::Section;
 pub use status::reason_phrase;
-pub use stream_head::{EncodedHead, encoded_head, stream_head};
+pub use stream_head::{EncodedHead, LinedHead, encoded_head, lined_fields, lined_head};
 pub use token::{InvalidField, is_field_name, is_field_value};
 pub use trailers::{Trailers, may_trail};
 pub use version::Version;

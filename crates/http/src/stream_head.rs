@@ -1,15 +1,12 @@
 //! The head of a response for a stream of HTTP/2 or 3.
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::StatusCode;
+use memchr::memchr;
 
 use crate::http2::is_connection_specific;
 use crate::http3::encode_response;
 use crate::token::{is_field_name, is_field_value};
 use crate::{Known, OutgoingHead};
-
-/// Most responses have no more fields.
-const FIELDS: usize = 12;
 
 /// The head of a response in HTTP/3.
 #[derive(Debug)]
@@ -22,38 +19,63 @@ pub struct EncodedHead {
     pub content_length: Option<u64>,
 }
 
-/// The head for HTTP/2: without fields of an HTTP/1 connection. `None` if it cannot be expressed.
-pub fn stream_head(head: &OutgoingHead, is_websocket: bool) -> Option<Response<()>> {
-    let status = stream_status(head.status, is_websocket)?;
-    // A separate copy: header compression keeps some values for as long as the connection lives.
-    let lines = Bytes::copy_from_slice(head.fields.lines());
-    let mut headers = HeaderMap::with_capacity(FIELDS);
-    for (name, value) in stream_fields(head, &lines, is_websocket) {
-        let name = HeaderName::from_bytes(name);
-        let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
-        if let (Ok(name), Ok(value)) = (name, value) {
-            headers.append(name, value);
-        }
-    }
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    Some(response)
+/// The head of a response in HTTP/2, encoded when it is sent: the table depends on the order in which heads are sent.
+#[derive(Debug)]
+pub struct LinedHead {
+    /// The status.
+    pub status: u16,
+    /// The fields as lines of HTTP/1, for [`lined_fields`].
+    pub lines: Vec<u8>,
+    /// The declared length of the body.
+    pub content_length: Option<u64>,
 }
 
-/// The same for HTTP/3, encoded: its table is static, so nothing depends on the order in which heads are sent.
+/// The head for HTTP/2: without fields of an HTTP/1 connection. `None` if it cannot be expressed.
+pub fn lined_head(head: &OutgoingHead, is_websocket: bool) -> Option<LinedHead> {
+    let status = stream_status(head.status, is_websocket)?;
+    let mut lines = Vec::with_capacity(head.fields.lines().len());
+    let mut content_length = None;
+    for (name, value) in stream_fields(head, is_websocket) {
+        note_length(&mut content_length, name, value);
+        lines.extend_from_slice(name);
+        lines.extend_from_slice(b": ");
+        lines.extend_from_slice(value);
+        lines.extend_from_slice(b"\r\n");
+    }
+    Some(LinedHead {
+        status: status.as_u16(),
+        lines,
+        content_length,
+    })
+}
+
+/// The fields of a [`LinedHead`].
+pub fn lined_fields(mut lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    std::iter::from_fn(move || {
+        let (name, rest) = lines.split_at_checked(memchr(b':', lines)?)?;
+        let value = rest.get(2..)?;
+        let (value, rest) = value.split_at_checked(memchr(b'\r', value)?)?;
+        lines = rest.get(2..)?;
+        Some((name, value))
+    })
+}
+
+/// Takes the declared length of the body from the first field that has it.
+fn note_length(length: &mut Option<u64>, name: &[u8], value: &[u8]) {
+    if length.is_none() && Known::from_name(name) == Known::ContentLength {
+        *length = str::from_utf8(value)
+            .ok()
+            .and_then(|value| value.parse().ok());
+    }
+}
+
+/// The head for HTTP/3, encoded: its table is static, so nothing depends on the order in which heads are sent.
 pub fn encoded_head(head: &OutgoingHead, is_websocket: bool) -> Option<EncodedHead> {
     let status = stream_status(head.status, is_websocket)?;
     let mut content_length = None;
-    let fields = stream_fields(head, head.fields.lines(), is_websocket)
+    let fields = stream_fields(head, is_websocket)
         .filter(|(name, value)| is_field_name(name) && is_field_value(value))
-        .inspect(|(name, value)| {
-            if content_length.is_none() && Known::from_name(name) == Known::ContentLength {
-                content_length = str::from_utf8(value)
-                    .ok()
-                    .and_then(|value| value.parse().ok());
-            }
-        });
+        .inspect(|(name, value)| note_length(&mut content_length, name, value));
     let section = encode_response(status.as_u16(), fields);
     Some(EncodedHead {
         status,
@@ -74,17 +96,49 @@ fn stream_status(status: u16, is_websocket: bool) -> Option<StatusCode> {
     }
 }
 
-/// The fields for a stream, borrowed from `lines`. RFC 9113 §8.2.1: no white space around their values.
-fn stream_fields<'h>(
-    head: &'h OutgoingHead,
-    lines: &'h [u8],
-    is_websocket: bool,
-) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+/// The fields for a stream. RFC 9113 §8.2.1: no white space around their values.
+fn stream_fields(head: &OutgoingHead, is_websocket: bool) -> impl Iterator<Item = (&[u8], &[u8])> {
     head.fields
-        .iter_in(lines)
+        .iter()
         .filter(move |(name, _)| {
             let is_of_upgrade = is_websocket && name.eq_ignore_ascii_case(b"sec-websocket-accept");
             !is_of_upgrade && !is_connection_specific(Known::from_name(name))
         })
         .map(|(name, value)| (name, value.trim_ascii()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_for_http2_has_no_field_of_a_connection() {
+        let mut head = OutgoingHead::new(200);
+        let fields = [
+            ("Server", "Tutti"),
+            ("Connection", "close"),
+            ("Content-Length", "7"),
+            ("X-Empty", ""),
+            ("X-Time", " 10:00 : 1 "),
+            ("Sec-WebSocket-Accept", "x"),
+        ];
+        for (name, value) in fields {
+            head.fields.push(name.as_bytes(), value.as_bytes());
+        }
+        let lined = lined_head(&head, true).unwrap();
+        assert_eq!((lined.status, lined.content_length), (200, Some(7)));
+        let read: Vec<(&[u8], &[u8])> = lined_fields(&lined.lines).collect();
+        let expected: [(&[u8], &[u8]); 4] = [
+            (b"Server", b"Tutti"),
+            (b"Content-Length", b"7"),
+            (b"X-Empty", b""),
+            (b"X-Time", b"10:00 : 1"),
+        ];
+        assert_eq!(read, expected);
+        assert!(lined_head(&OutgoingHead::new(101), false).is_none());
+        assert_eq!(
+            lined_head(&OutgoingHead::new(101), true).unwrap().status,
+            200
+        );
+    }
 }

@@ -1,28 +1,28 @@
 //! The task of an HTTP/2 connection: bytes in and out, new streams, deadlines, its end.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use h2::server::{Builder, Connection as Streams, Handshake, SendResponse};
-use h2::{Reason, RecvStream};
-use http::Request;
 use tutti_config::model::Http2;
 use tutti_conn::buffers::BUFFER_BYTES;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
-use tutti_conn::pipe::{Face, Pipe};
 use tutti_conn::socket::ReadResult;
-use tutti_http::http2::{FloodGauge, Misuse, PREFACE};
+use tutti_http::http2::frame::{
+    CONTINUATION, FrameHead, GOAWAY, HEAD_BYTES, HEADERS, MOST_PAYLOAD, PING, WINDOW_UPDATE,
+};
+use tutti_http::http2::{FloodGauge, PREFACE, Preface};
 
-use crate::head::Http2Head;
-use crate::heads::Heads;
+use crate::fault::{Fault, Http2Code};
+use crate::frames::FAREWELL_PING;
+use crate::hub::Hub;
+use crate::receiver::Receiver;
 use crate::server::{Ending, Http2Connection, Http2Timeouts};
-use crate::stream::{Http2Stream, Hub};
+use crate::settings;
+use crate::stream::Http2Stream;
+use crate::windows::ReceiveWindow;
 
 /// Rounds of work in a row before other connections of the thread get a turn.
 const TURNS: u32 = 16;
@@ -30,14 +30,15 @@ const TURNS: u32 = 16;
 /// Maximum time for a client without open streams to close after a GOAWAY.
 const FAREWELL: Millis = 5_000;
 
-/// Response bytes that `h2` buffers for one stream at most. What the client's window has no room for waits outside `h2`.
-const STREAM_BUFFER: usize = 64 * 1024;
+/// No stream has a larger number.
+const LAST_STREAM: u32 = 0x7fff_ffff;
 
 /// Serves a connection whose first bytes are `input`; returns when no more requests come over it.
 pub async fn serve(connection: &impl Http2Connection, input: Vec<u8>, options: Http2) -> Ending {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     connection.set_active(true);
-    let hub = Rc::new(Hub::new(connection.facts(), waker));
+    let receive = ReceiveWindow::new(options.connection_window_size);
+    let hub = Rc::new(Hub::new(connection.facts(), waker, receive));
     let mut driver = Driver::new(connection, hub, input, options);
     let ending = poll_fn(|cx| driver.poll(cx)).await;
     driver.give_back();
@@ -47,99 +48,119 @@ pub async fn serve(connection: &impl Http2Connection, input: Vec<u8>, options: H
 /// Logged for a client that negotiated HTTP/2 by ALPN and does not speak it (RFC 9113 §3.4).
 const NO_BEGINNING: &str = "it does not begin with HTTP/2's preface and SETTINGS";
 
-/// The state of `h2`.
+/// The state of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Waits for the preface and the client's settings.
-    Opening(Handshake<Face, Bytes>),
-    Open(Streams<Face, Bytes>),
-    /// The bytes in the pipe go out, then the connection ends.
+    /// Waits for the preface.
+    Preface,
+    /// Waits for the client's SETTINGS.
+    Settings,
+    Open,
+    /// The connection ends when everything that was written has been sent.
     Closing,
+}
+
+/// The progress of the connection's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    No,
+    /// A GOAWAY that permits further requests has been sent, and [`FAREWELL_PING`].
+    Announced,
+    /// The client has answered: no further requests come.
+    Final,
 }
 
 struct Driver<'c, C> {
     connection: &'c C,
     hub: Rc<Hub>,
-    pipe: Rc<RefCell<Pipe>>,
+    /// Received bytes; those before `position` have been processed.
+    input: Vec<u8>,
+    position: usize,
+    /// No bytes follow.
+    has_ended: bool,
+    /// The output is full, so that frames wait in the input.
+    is_stalled: bool,
     gauge: FloodGauge,
-    heads: Heads,
+    receiver: Receiver,
     state: State,
     timeouts: Http2Timeouts,
     /// When the connection began.
     opened: Millis,
-    /// GOAWAY has been sent.
-    is_leaving: bool,
+    leaving: Leaving,
 }
 
 impl<'c, C: Http2Connection> Driver<'c, C> {
-    fn new(connection: &'c C, hub: Rc<Hub>, mut input: Vec<u8>, options: Http2) -> Self {
+    fn new(connection: &'c C, hub: Rc<Hub>, input: Vec<u8>, options: Http2) -> Self {
         let terms = connection.terms();
         let now = now_millis();
-        let mut gauge = FloodGauge::new(PREFACE.len(), now);
-        // A single read cannot be a flood.
-        let received = gauge.received(&input, now);
-        let mut heads = Heads::new(PREFACE.len());
-        heads.pass(&mut input);
-        let pipe = Rc::new(RefCell::new(Pipe::new(input)));
-        let list_size = u32::try_from(terms.most_head_bytes).unwrap_or(u32::MAX);
-        let handshake = Builder::new()
-            .max_concurrent_streams(options.max_concurrent_streams)
-            .initial_window_size(options.stream_window_size)
-            .initial_connection_window_size(options.connection_window_size)
-            .max_header_list_size(list_size)
-            .max_send_buffer_size(STREAM_BUFFER)
-            .enable_connect_protocol()
-            .handshake(Face(Rc::clone(&pipe)));
-        let mut driver = Self {
+        let mut core = hub.core.borrow_mut();
+        core.output.bytes = connection.buffers().take();
+        settings::write(&options, terms.most_head_bytes, &mut core.output.bytes);
+        let more = options
+            .connection_window_size
+            .saturating_sub(settings::INITIAL_WINDOW);
+        if more > 0 {
+            core.write_frame(WINDOW_UPDATE, 0, 0, &more.to_be_bytes());
+        }
+        drop(core);
+        Self {
             connection,
+            receiver: Receiver::new(Rc::clone(&hub), &options, terms.most_head_bytes),
             hub,
-            pipe,
-            gauge,
-            heads,
-            state: State::Opening(handshake),
+            input,
+            position: 0,
+            has_ended: false,
+            is_stalled: false,
+            gauge: FloodGauge::new(now),
+            state: State::Preface,
             timeouts: terms.timeouts,
             opened: now,
-            is_leaving: false,
-        };
-        if received == Err(Misuse::FrameSize) {
-            driver.refuse(Misuse::FrameSize);
+            leaving: Leaving::No,
         }
-        driver
     }
 
     fn give_back(&mut self) {
-        let mut pipe = self.pipe.borrow_mut();
+        let mut core = self.hub.core.borrow_mut();
+        core.end_all();
         let buffers = self.connection.buffers();
-        buffers.give(pipe.take_input());
-        buffers.give(std::mem::take(&mut pipe.output).bytes);
+        buffers.give(std::mem::take(&mut self.input));
+        buffers.give(std::mem::take(&mut core.output).bytes);
     }
 
     /// Moves bytes until the connection has ended or has to wait.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        self.hub.core.borrow_mut().is_driven = true;
+        let polled = self.work(cx);
+        self.hub.core.borrow_mut().is_driven = false;
+        polled
+    }
+
+    fn work(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         for _ in 0..TURNS {
             let now = now_millis();
             if self.has_sent() {
                 self.connection.note_all_taken();
             }
-            // Until `h2` has taken all input, nothing more is read from the client.
-            let had_input = !self.pipe.borrow().is_drained();
-            let received = match self.receive(cx, now) {
+            let received = match self.receive(cx) {
                 Ok(received) => received,
                 Err(_) => return Poll::Ready(Ending::Abort),
             };
             self.leave_if_due();
-            self.drive(cx);
-            if !self.pipe.borrow().is_blocked {
-                self.hub.note_written();
+            if received || self.is_stalled {
+                self.drive(cx, now);
             }
-            let has_room = match self.send(cx) {
-                Ok(has_room) => has_room,
-                Err(_) => return Poll::Ready(Ending::Abort),
-            };
-            if matches!(self.state, State::Closing) && self.has_sent() {
+            self.close_if_done();
+            if self.send(cx).is_err() {
+                return Poll::Ready(Ending::Abort);
+            }
+            if self.state == State::Closing && self.has_sent() {
                 return Poll::Ready(Ending::Linger);
             }
-            let listens = had_input && self.pipe.borrow().is_drained();
-            if !received && !has_room && !listens {
+            let mut core = self.hub.core.borrow_mut();
+            core.wake_blocked();
+            let may_continue = self.is_stalled && !core.is_full();
+            drop(core);
+            if !received && !may_continue {
                 return self.settle(now);
             }
         }
@@ -149,141 +170,247 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
 
     /// True if the client has taken everything.
     fn has_sent(&self) -> bool {
-        let pipe = self.pipe.borrow();
-        self.connection.has_sent(&pipe.output)
+        let core = self.hub.core.borrow();
+        self.connection.has_sent(&core.output)
     }
 
-    /// Reads as much from the client as `h2` can take; true if bytes arrived.
-    fn receive(&mut self, cx: &mut Context<'_>, now: Millis) -> Result<bool, Gone> {
-        let mut pipe = self.pipe.borrow_mut();
-        if !pipe.is_drained() || pipe.has_ended || matches!(self.state, State::Closing) {
+    /// Reads from the client, unless the output is full; true if bytes arrived, or it sends no more.
+    fn receive(&mut self, cx: &mut Context<'_>) -> Result<bool, Gone> {
+        if self.is_stalled || self.has_ended || self.state == State::Closing {
             return Ok(false);
         }
-        let buffers = self.connection.buffers();
-        let input = pipe.refill();
-        if input.capacity() < BUFFER_BYTES {
-            *input = buffers.take();
-        }
-        match self.connection.poll_receive(input, cx) {
-            Poll::Ready(Ok(ReadResult::Bytes(_))) => {}
-            Poll::Ready(Ok(_)) => {
-                pipe.has_ended = true;
+        if self.state == State::Preface && self.input.len() > self.position {
+            // Bytes that came before this task began.
+            if Preface::of(&self.input) != Preface::Part {
                 return Ok(true);
             }
-            Poll::Ready(Err(gone)) => return Err(gone),
+        }
+        let buffers = self.connection.buffers();
+        if self.position > 0 {
+            self.input.drain(..self.position);
+            self.position = 0;
+        }
+        if self.input.capacity() == 0 {
+            self.input = buffers.take();
+        } else if self.input.capacity() - self.input.len() < BUFFER_BYTES / 2 {
+            self.input.reserve(BUFFER_BYTES);
+        }
+        match self.connection.poll_receive(&mut self.input, cx) {
+            Poll::Ready(Ok(ReadResult::Bytes(_))) => Ok(true),
+            Poll::Ready(Ok(_)) => {
+                self.has_ended = true;
+                Ok(true)
+            }
+            Poll::Ready(Err(gone)) => Err(gone),
             Poll::Pending => {
-                buffers.give(std::mem::take(input));
-                return Ok(false);
+                if self.input.is_empty() {
+                    buffers.give(std::mem::take(&mut self.input));
+                }
+                Ok(false)
             }
         }
-        let received = self.gauge.received(input, now);
-        self.heads.pass(input);
-        drop(pipe);
-        match received {
-            Err(misuse) => self.refuse(misuse),
-            Ok(()) if self.gauge.is_worn_out() && !self.is_leaving => self.leave(),
-            Ok(()) => {}
-        }
-        Ok(true)
     }
 
-    /// Closes the connection because of the client's frames.
-    fn refuse(&mut self, misuse: Misuse) {
-        match misuse {
-            Misuse::Flood => {
+    /// Takes frames from the input, and starts the requests in it.
+    fn drive(&mut self, cx: &Context<'_>, now: Millis) {
+        self.prepare_output();
+        self.gauge.pass(now);
+        let input = std::mem::take(&mut self.input);
+        self.is_stalled = false;
+        while self.state != State::Closing {
+            if self.hub.core.borrow().is_full() {
+                self.is_stalled = true;
+                break;
+            }
+            let rest = input.get(self.position..).unwrap_or_default();
+            match self.next(rest, now) {
+                Ok(0) => break,
+                Ok(length) => self.position += length,
+                Err(fault) => self.note_fault(fault),
+            }
+        }
+        if self.position >= input.len() || self.state == State::Closing {
+            self.position = 0;
+            self.connection.buffers().give(input);
+        } else {
+            self.input = input;
+        }
+        if self.state == State::Closing {
+            return;
+        }
+        self.start_requests(cx);
+        if self.gauge.is_worn_out() && self.leaving == Leaving::No {
+            self.leave();
+        }
+        if self.has_ended && !self.is_stalled {
+            // As for every client that closes its connection: what is in progress is given up.
+            self.hub.core.borrow_mut().end_all();
+            self.state = State::Closing;
+        }
+    }
+
+    /// Gives the output a buffer, before many streams write into it.
+    fn prepare_output(&self) {
+        let mut core = self.hub.core.borrow_mut();
+        if core.output.bytes.capacity() == 0 {
+            core.output.bytes = self.connection.buffers().take();
+        }
+    }
+
+    /// Processes what is at the beginning of `rest`; returns its length, or 0 if it is incomplete.
+    fn next(&mut self, rest: &[u8], now: Millis) -> Result<usize, Fault> {
+        if self.state == State::Preface {
+            return match Preface::of(rest) {
+                Preface::Whole => {
+                    self.state = State::Settings;
+                    Ok(PREFACE.len())
+                }
+                Preface::Part => Ok(0),
+                Preface::Other => Err(Fault::Connection(Http2Code::PROTOCOL_ERROR)),
+            };
+        }
+        let Some((head, payload)) = rest.split_first_chunk::<HEAD_BYTES>() else {
+            return Ok(0);
+        };
+        let head = FrameHead::read(head);
+        if head.length > MOST_PAYLOAD {
+            return Err(Fault::Connection(Http2Code::FRAME_SIZE_ERROR));
+        }
+        let is_of_head = matches!(head.kind, HEADERS | CONTINUATION);
+        let Some(payload) = payload.get(..head.length) else {
+            if is_of_head {
+                self.gauge.note_incomplete_head(now);
+            }
+            return Ok(0);
+        };
+        self.gauge.frame(head)?;
+        if self.state == State::Settings {
+            self.receiver.first(head)?;
+            self.state = State::Open;
+        }
+        let outcome = self.receiver.frame(head, payload);
+        if self.receiver.is_in_head() {
+            self.gauge.note_incomplete_head(now);
+        }
+        if head.kind == PING && self.receiver.take_farewell() && self.leaving == Leaving::Announced
+        {
+            self.send_goaway(self.receiver.last(), Http2Code::NO_ERROR);
+            self.receiver.refuse_new();
+            self.leaving = Leaving::Final;
+        }
+        outcome
+            .map(|()| HEAD_BYTES + head.length)
+            .or_else(|fault| match fault {
+                Fault::Stream(stream, reason) => {
+                    self.reset(stream, reason)?;
+                    Ok(HEAD_BYTES + head.length)
+                }
+                fault => Err(fault),
+            })
+    }
+
+    /// Resets a stream because of its client's error, or refuses it.
+    fn reset(&mut self, stream: u32, reason: Http2Code) -> Result<(), Fault> {
+        if reason != Http2Code::REFUSED_STREAM {
+            self.gauge.note_error()?;
+        }
+        self.receiver.reset(stream, reason);
+        Ok(())
+    }
+
+    /// Ends the connection because of its client's frames.
+    fn note_fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::Flood => {
                 self.connection.log_abuse("too many frames without effect");
-                self.end(Reason::ENHANCE_YOUR_CALM);
+                self.end(Http2Code::ENHANCE_YOUR_CALM);
             }
-            Misuse::FrameSize => {
-                // `h2` would send a GOAWAY of its own.
-                let input = self.pipe.borrow_mut().take_input();
-                self.connection.buffers().give(input);
-                self.send_goaway(Reason::FRAME_SIZE_ERROR, "a GOAWAY frame is too short");
-                self.state = State::Closing;
+            Fault::Connection(reason) => {
+                if matches!(self.state, State::Preface | State::Settings) {
+                    self.connection.log_client_error(NO_BEGINNING);
+                }
+                self.end(reason);
             }
+            // Handled where it occurs.
+            Fault::Stream(..) => {}
         }
     }
 
-    /// Sends a GOAWAY frame in place of `h2`, and logs the reason.
-    fn send_goaway(&self, reason: Reason, why: &'static str) {
-        let mut pipe = self.pipe.borrow_mut();
-        pipe.output.bytes.extend_from_slice(&goaway(reason, why));
-        drop(pipe);
-        self.connection.log_client_error(why);
+    /// Starts the requests that have arrived, in the order of their priority.
+    fn start_requests(&mut self, cx: &Context<'_>) {
+        let mut arrived = self.receiver.take_arrived();
+        for (number, head) in arrived.drain(..) {
+            // Also one that its client has reset meanwhile: the log has a line for each request.
+            let stream = Http2Stream::new(&self.hub, number, head.kind());
+            self.hub.idle_since.set(None);
+            self.connection.begin(&head, stream, cx.waker());
+            self.receiver.give_head(head);
+        }
+        self.receiver.give_arrived(arrived);
+    }
+
+    /// Appends GOAWAY.
+    fn send_goaway(&self, last: u32, reason: Http2Code) {
+        let mut payload = [0; 8];
+        let (stream, code) = payload.split_at_mut(4);
+        stream.copy_from_slice(&last.to_be_bytes());
+        code.copy_from_slice(&reason.0.to_be_bytes());
+        self.hub
+            .core
+            .borrow_mut()
+            .write_frame(GOAWAY, 0, 0, &payload);
     }
 
     /// Ends the connection now.
-    fn end(&mut self, reason: Reason) {
-        match &mut self.state {
-            State::Open(streams) => streams.abrupt_shutdown(reason),
-            _ => self.state = State::Closing,
-        }
+    fn end(&mut self, reason: Http2Code) {
+        self.send_goaway(self.receiver.last(), reason);
+        self.hub.core.borrow_mut().end_all();
+        self.state = State::Closing;
     }
 
     /// Sends GOAWAY, once, if the connection is to end.
     fn leave_if_due(&mut self) {
-        if !self.is_leaving && self.connection.is_ending() {
+        if self.leaving == Leaving::No && self.connection.is_ending() {
             self.leave();
         }
     }
 
     /// Sends GOAWAY. Open streams, and requests on their way, are still answered (RFC 9113 §6.8).
     fn leave(&mut self) {
-        if let State::Open(streams) = &mut self.state {
-            streams.graceful_shutdown();
-            self.is_leaving = true;
+        if self.state == State::Open {
+            self.prepare_output();
+            self.send_goaway(LAST_STREAM, Http2Code::NO_ERROR);
+            self.hub
+                .core
+                .borrow_mut()
+                .write_frame(PING, 0, 0, &FAREWELL_PING);
+            self.leaving = Leaving::Announced;
         }
     }
 
-    /// Lets `h2` work, and starts the requests that it has found.
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        loop {
-            match &mut self.state {
-                State::Opening(handshake) => match Pin::new(handshake).poll(cx) {
-                    Poll::Ready(Ok(streams)) => {
-                        self.state = State::Open(streams);
-                        self.leave_if_due();
-                    }
-                    Poll::Ready(Err(error)) => {
-                        if error.reason() == Some(Reason::PROTOCOL_ERROR) {
-                            // The client negotiated HTTP/2 and does not speak it; `h2` sends no GOAWAY for that.
-                            self.send_goaway(Reason::PROTOCOL_ERROR, NO_BEGINNING);
-                        }
-                        self.state = State::Closing;
-                    }
-                    Poll::Pending => return,
-                },
-                State::Open(streams) => match streams.poll_accept(cx) {
-                    Poll::Ready(Some(Ok((request, respond)))) => {
-                        begin(self.connection, &self.hub, request, respond, cx);
-                    }
-                    Poll::Ready(_) => self.state = State::Closing,
-                    Poll::Pending => return,
-                },
-                State::Closing => return,
-            }
+    /// Ends the connection when its last response has been written.
+    fn close_if_done(&mut self) {
+        let is_done = self.leaving == Leaving::Final && self.hub.core.borrow().streams.is_empty();
+        if is_done {
+            self.state = State::Closing;
         }
     }
 
-    /// Sends to the client; true if `h2` waited for room and there is some now.
-    fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, Gone> {
-        let mut pipe = self.pipe.borrow_mut();
+    /// Sends to the client.
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<(), Gone> {
+        let mut core = self.hub.core.borrow_mut();
         let connection = self.connection;
-        while !connection.has_sent(&pipe.output) {
-            let before = pipe.output.pending().len();
-            match connection.poll_send(&mut pipe.output, cx) {
+        while !connection.has_sent(&core.output) {
+            let before = core.output.pending().len();
+            match connection.poll_send(&mut core.output, cx) {
                 Poll::Ready(sent) => sent?,
                 Poll::Pending => break,
             }
-            let sent = before - pipe.output.pending().len();
+            let sent = before - core.output.pending().len();
             self.gauge.sent(sent);
             connection.note_taken(sent as u64);
         }
-        let has_room = pipe.is_blocked && connection.has_sent(&pipe.output);
-        if has_room {
-            pipe.is_blocked = false;
-        }
-        Ok(has_room)
+        Ok(())
     }
 
     /// Called when nothing moves: checks the deadlines and sets the next one.
@@ -300,7 +427,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
             self.let_go();
         }
         let head_since = match self.state {
-            State::Opening(_) => Some(self.opened),
+            State::Preface | State::Settings => Some(self.opened),
             _ => self.gauge.head_since(),
         };
         if let Some(since) = head_since {
@@ -318,8 +445,9 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         if hub.open.get() > 0 {
             hub.idle_since.set(None);
             connection.set_active(true);
-        } else if matches!(self.state, State::Open(_)) {
-            let patience = if self.is_leaving {
+        } else if self.state == State::Open {
+            let is_leaving = self.leaving != Leaving::No;
+            let patience = if is_leaving {
                 FAREWELL
             } else {
                 self.timeouts.idle
@@ -330,7 +458,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
             if limit > now {
                 connection.set_active(false);
                 deadline = deadline.min(limit);
-            } else if self.is_leaving {
+            } else if is_leaving {
                 return Poll::Ready(Ending::Close);
             } else {
                 self.leave();
@@ -342,37 +470,10 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         Poll::Pending
     }
 
-    /// Frees empty buffers.
+    /// Frees the empty output.
     fn let_go(&mut self) {
-        let mut pipe = self.pipe.borrow_mut();
-        let output = std::mem::take(&mut pipe.output);
+        let mut core = self.hub.core.borrow_mut();
+        let output = std::mem::take(&mut core.output);
         self.connection.buffers().give(output.bytes);
     }
-}
-
-/// Starts a request.
-fn begin(
-    connection: &impl Http2Connection,
-    hub: &Rc<Hub>,
-    request: Request<RecvStream>,
-    respond: SendResponse<Bytes>,
-    cx: &Context<'_>,
-) {
-    let (parts, body) = request.into_parts();
-    let head = Http2Head::new(parts, !body.is_end_stream());
-    let stream = Http2Stream::new(hub, head.kind(), body, respond);
-    hub.idle_since.set(None);
-    connection.begin(&head, stream, cx.waker());
-}
-
-/// A GOAWAY frame sent before any stream (RFC 9113 §4.1, §6.8).
-fn goaway(reason: Reason, message: &str) -> Vec<u8> {
-    const TYPE: u8 = 7;
-    let length = u32::try_from(8 + message.len()).unwrap_or_default();
-    let mut frame = length.to_be_bytes().get(1..).unwrap_or_default().to_vec();
-    // No flags, stream 0, last stream 0.
-    frame.extend_from_slice(&[TYPE, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    frame.extend_from_slice(&u32::from(reason).to_be_bytes());
-    frame.extend_from_slice(message.as_bytes());
-    frame
 }

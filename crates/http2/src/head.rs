@@ -1,50 +1,64 @@
-//! The head of a stream's request, as `h2` has parsed it.
+//! The head of a stream's request.
 
-use h2::ext::Protocol;
-use http::Method;
-use http::request::Parts;
-use tutti_http::Version;
 use tutti_http::http2::{Opening, WebSocketKey};
+use tutti_http::{Priority, Section, Version};
 
 use crate::stream::Kind;
 
 /// The head of a received request.
+#[derive(Debug, Default)]
 pub struct Http2Head {
-    parts: Parts,
-    /// A body follows.
-    has_body: bool,
+    pub(crate) section: Section,
+    pub(crate) has_body: bool,
+    pub(crate) is_too_large: bool,
 }
 
 impl Http2Head {
-    pub(crate) fn new(parts: Parts, has_body: bool) -> Self {
-        Self { parts, has_body }
-    }
-
     /// True if a body follows.
     pub fn has_body(&self) -> bool {
         self.has_body
     }
 
-    fn protocol(&self) -> Option<&str> {
-        let protocol = self.parts.extensions.get::<Protocol>();
-        protocol.map(Protocol::as_str)
+    /// True if it exceeds the permitted size; then it has no fields that can be relied on.
+    pub fn is_too_large(&self) -> bool {
+        self.is_too_large
     }
 
     /// True for an extended `CONNECT` for WebSocket.
     pub fn is_websocket(&self) -> bool {
-        self.protocol() == Some("websocket")
+        self.section.protocol() == Some(b"websocket")
     }
 
     /// True for an extended `CONNECT` for another protocol.
     pub fn is_unknown(&self) -> bool {
-        self.protocol().is_some() && !self.is_websocket()
+        self.section.protocol().is_some() && !self.is_websocket()
     }
 
     pub(crate) fn kind(&self) -> Kind {
         Kind {
-            is_head: self.parts.method == Method::HEAD,
+            is_head: self.section.method() == b"HEAD",
             is_websocket: self.is_websocket(),
         }
+    }
+
+    /// The value of the first field of this name.
+    fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        let mut fields = self.section.fields();
+        fields.find(|(one, _)| *one == name).map(|(_, value)| value)
+    }
+
+    /// The declared length of the body. One that is not a number is refused when the head is composed.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        str::from_utf8(self.get(b"content-length")?)
+            .ok()?
+            .parse()
+            .ok()
+    }
+
+    /// The priority of its response (RFC 9218 §5).
+    pub(crate) fn priority(&self) -> Priority {
+        let value = self.get(b"priority");
+        value.map_or_else(Priority::default, Priority::parse)
     }
 
     /// The first line as HTTP/1 has it, with framing for a body if the request `has_body`, and with a key if it is for a WebSocket.
@@ -53,13 +67,11 @@ impl Http2Head {
         has_body: bool,
         websocket: Option<&'o WebSocketKey>,
     ) -> Opening<'o> {
-        let authority = self.parts.uri.authority();
-        let authority = authority.map(|authority| authority.as_str());
-        let path = self.parts.uri.path_and_query().map(|path| path.as_str());
+        let authority = self.section.authority();
         Opening {
-            method: self.parts.method.as_str().as_bytes(),
-            target: path.or(authority).unwrap_or_default().as_bytes(),
-            authority: authority.map(str::as_bytes),
+            method: self.section.method(),
+            target: self.section.path().or(authority).unwrap_or_default(),
+            authority,
             has_body,
             websocket,
             version: Version::Http2,
@@ -68,7 +80,6 @@ impl Http2Head {
 
     /// Its fields.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let fields = self.parts.headers.iter();
-        fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+        self.section.fields()
     }
 }

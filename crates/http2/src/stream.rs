@@ -2,96 +2,32 @@
 //! body.
 //!
 //! The receive window is reopened as the body is read here, so a slow application slows its client. What the client's window has no room
-//! for waits here, not in `h2`.
+//! for waits here, not in the connection's output.
 //!
 //! Must never: end a stream normally whose response was cut short.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
-use http::header::CONTENT_LENGTH;
-use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, ReadResult};
-use tutti_http::{OutgoingHead, Trailers, status_has_body, stream_head};
+use tutti_http::http2::frame::{DATA, END_STREAM, MOST_PAYLOAD};
+use tutti_http::{LinedHead, OutgoingHead, Trailers, lined_head, status_has_body};
 use tutti_tls::HandshakeFacts;
 
-/// The state that the streams of one connection share.
-pub(crate) struct Hub {
-    /// The outcome of the TLS handshake; `None` without TLS.
-    pub(crate) facts: Option<Rc<HandshakeFacts>>,
-    /// Wakes the connection's task.
-    pub(crate) waker: Waker,
-    /// Streams that have not ended.
-    pub(crate) open: Cell<usize>,
-    /// Since when no stream has been open.
-    pub(crate) idle_since: Cell<Option<Millis>>,
-    /// Body bytes that fitted the client's windows. Frame heads are not counted: for a client that opens its windows byte by byte they
-    /// would be most of it.
-    taken: Cell<u64>,
-    /// Body bytes passed to `h2` since it last wrote out everything.
-    given: Cell<usize>,
-    /// Streams that wait until it has.
-    waiting: RefCell<Vec<Waker>>,
-}
-
-/// When `h2` holds more than this for a client that does not read, no stream of the connection passes it more: there may be a hundred
-/// streams, and each could leave 64 KiB there.
-const GIVEN_BYTES: usize = 256 * 1024;
-
-impl Hub {
-    /// For a connection without streams.
-    pub(crate) fn new(facts: Option<Rc<HandshakeFacts>>, waker: Waker) -> Self {
-        Self {
-            facts,
-            waker,
-            open: Cell::new(0),
-            idle_since: Cell::new(None),
-            taken: Cell::new(0),
-            given: Cell::new(0),
-            waiting: RefCell::default(),
-        }
-    }
-
-    /// Counts the body bytes that were given to `h2`.
-    fn note_given(&self, bytes: usize) {
-        self.given.set(self.given.get() + bytes);
-        self.taken.set(self.taken.get() + bytes as u64);
-    }
-
-    /// Notes that `h2` has written out everything: streams may continue.
-    pub(crate) fn note_written(&self) {
-        self.given.set(0);
-        self.waiting.take().into_iter().for_each(Waker::wake);
-    }
-
-    /// Registers a waker for when `h2` accepts more.
-    fn wait(&self, waker: &Waker) {
-        let mut waiting = self.waiting.borrow_mut();
-        if !waiting.iter().any(|one| one.will_wake(waker)) {
-            waiting.push(waker.clone());
-        }
-    }
-
-    /// True if `h2` must not be given more.
-    fn is_full(&self) -> bool {
-        self.given.get() >= GIVEN_BYTES
-    }
-}
+use crate::fault::Http2Code;
+use crate::frames;
+use crate::hub::{Core, Hub};
+use crate::stream_state::keep;
 
 /// The progress of the response.
+#[derive(Clone, Copy)]
 enum Sending {
     /// The head has not been sent.
-    Head(SendResponse<Bytes>),
+    Head,
     /// The body is being sent; `rest` is what remains, if the length is known.
-    Body {
-        stream: SendStream<Bytes>,
-        rest: Option<u64>,
-    },
+    Body { rest: Option<u64> },
     /// The stream has ended.
     Ended,
 }
@@ -99,28 +35,17 @@ enum Sending {
 /// A stream of an HTTP/2 connection.
 pub struct Http2Stream {
     hub: Rc<Hub>,
-    /// The request was HEAD.
-    is_head: bool,
-    /// The request was an extended CONNECT.
-    is_websocket: bool,
-    sending: RefCell<Sending>,
-    receiving: RefCell<Receiving>,
+    number: u32,
+    kind: Kind,
+    sending: Cell<Sending>,
     /// The trailer fields of the response.
     trailers: RefCell<Trailers>,
     /// The error code sent if the response is incomplete.
-    abort_reason: Cell<Reason>,
+    abort_reason: Cell<Http2Code>,
     /// A response of known length ends only with [`Http2Stream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
-    /// Bytes that the client had taken on the connection when [`Stream::taken_beside`] was last called.
+    /// Bytes that the client had taken on the connection when [`Http2Stream::taken_beside`] was last called.
     counted: Cell<u64>,
-}
-
-struct Receiving {
-    body: RecvStream,
-    /// Received bytes that have not been read.
-    data: Bytes,
-    /// The trailer fields of the request.
-    trailers: Trailers,
 }
 
 /// The kind of a request.
@@ -134,25 +59,15 @@ pub(crate) struct Kind {
 
 impl Http2Stream {
     /// For a received request.
-    pub(crate) fn new(
-        hub: &Rc<Hub>,
-        kind: Kind,
-        body: RecvStream,
-        respond: SendResponse<Bytes>,
-    ) -> Self {
+    pub(crate) fn new(hub: &Rc<Hub>, number: u32, kind: Kind) -> Self {
         hub.open.set(hub.open.get() + 1);
         Self {
             hub: Rc::clone(hub),
-            is_head: kind.is_head,
-            is_websocket: kind.is_websocket,
-            sending: RefCell::new(Sending::Head(respond)),
-            receiving: RefCell::new(Receiving {
-                body,
-                data: Bytes::new(),
-                trailers: Trailers::default(),
-            }),
+            number,
+            kind,
+            sending: Cell::new(Sending::Head),
             trailers: RefCell::default(),
-            abort_reason: Cell::new(Reason::INTERNAL_ERROR),
+            abort_reason: Cell::new(Http2Code::INTERNAL_ERROR),
             may_trail: Cell::new(false),
             counted: Cell::new(hub.taken.get()),
         }
@@ -160,7 +75,12 @@ impl Http2Stream {
 
     /// The trailer fields of a request whose body has ended.
     pub fn received_trailers(&self) -> Trailers {
-        self.receiving.borrow().trailers.clone()
+        let core = self.hub.core.borrow();
+        let upload = core.streams.get(&self.number).map(|one| &one.upload);
+        match upload {
+            Some(Some(upload)) => upload.trailers.clone(),
+            _ => Trailers::default(),
+        }
     }
 
     /// Announces, before the head is sent, that trailer fields may follow the response's body.
@@ -169,7 +89,7 @@ impl Http2Stream {
     }
 
     /// Sets the error code for an incomplete response.
-    pub fn abort_with(&self, reason: Reason) {
+    pub fn abort_with(&self, reason: Http2Code) {
         self.abort_reason.set(reason);
     }
 
@@ -198,65 +118,75 @@ impl Http2Stream {
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<ReadResult, Gone>> {
-        let mut receiving = self.receiving.borrow_mut();
-        let Receiving {
-            body,
-            data,
-            trailers,
-        } = &mut *receiving;
-        while data.is_empty() {
-            match body.poll_data(cx) {
-                Poll::Ready(Some(Ok(bytes))) => *data = bytes,
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Gone::Closed)),
-                Poll::Ready(None) => {
-                    return match body.poll_trailers(cx) {
-                        Poll::Ready(Ok(fields)) => {
-                            if let Some(fields) = fields {
-                                *trailers = Trailers::of_map(&fields);
-                            }
-                            Poll::Ready(Ok(ReadResult::End))
-                        }
-                        Poll::Ready(Err(_)) => Poll::Ready(Err(Gone::Closed)),
-                        Poll::Pending => Poll::Pending,
-                    };
-                }
-                Poll::Pending => return Poll::Pending,
-            }
+        let mut core = self.hub.core.borrow_mut();
+        let core = &mut *core;
+        let Some(stream) = core.streams.get_mut(&self.number) else {
+            return Poll::Ready(Err(Gone::Closed));
+        };
+        if stream.is_reset {
+            return Poll::Ready(Err(Gone::Closed));
         }
-        let room = buffer.capacity() - buffer.len();
-        let taken = data.split_to(room.min(data.len()));
-        buffer.extend_from_slice(&taken);
-        // Fails only for more bytes than were received.
-        let _ = body.flow_control().release_capacity(taken.len());
-        Poll::Ready(Ok(ReadResult::Bytes(taken.len())))
+        let Some(upload) = &mut stream.upload else {
+            return Poll::Ready(Ok(ReadResult::End));
+        };
+        if upload.unread() == 0 {
+            if stream.has_received_end {
+                return Poll::Ready(Ok(ReadResult::End));
+            }
+            keep(&mut stream.reader, cx.waker());
+            return Poll::Pending;
+        }
+        let count = upload.read(buffer);
+        // After the last frame, the client needs no window of this stream.
+        let update = match stream.has_received_end {
+            true => None,
+            false => upload.window.give_back(count),
+        };
+        let before = core.output.bytes.len();
+        if let Some(increment) = update {
+            core.write_window_update(self.number, increment);
+        }
+        core.give_back(count);
+        if core.output.bytes.len() > before {
+            self.hub.note_written(core);
+        }
+        Poll::Ready(Ok(ReadResult::Bytes(count)))
     }
 
     /// Sends what the client's windows have room for; true if nothing is left in `output`.
     pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
-        let mut sending = self.sending.borrow_mut();
+        if output.is_empty() {
+            return Ok(true);
+        }
+        let mut core = self.hub.core.borrow_mut();
+        let before = core.output.bytes.len();
+        let outcome = self.send(&mut core, output);
+        if core.output.bytes.len() > before {
+            self.hub.note_written(&core);
+        }
+        outcome
+    }
+
+    fn send(&self, core: &mut Core, output: &mut Output) -> Result<bool, Gone> {
         while !output.is_empty() {
-            match &mut *sending {
-                Sending::Head(respond) => {
+            match self.sending.get() {
+                Sending::Head => {
                     let head = output.take_head().ok_or(Gone::Closed)?;
-                    if let Some(next) = self.begin(respond, head)? {
-                        *sending = next;
-                    }
+                    self.begin(core, head)?;
                 }
                 // A response has one head.
                 Sending::Body { .. } if output.take_head().is_some() => return Err(Gone::Closed),
-                Sending::Body { stream, rest } => {
-                    if self.hub.is_full() || output.is_paused() {
+                Sending::Body { rest } => {
+                    if output.is_paused() {
                         return Ok(false);
                     }
-                    let sent = send_data(stream, rest, &self.may_trail, output.front()?)?;
-                    self.hub.note_given(sent);
+                    let end = rest.filter(|_| !self.may_trail.get());
+                    let sent = core.send_data(self.number, output.front()?, end)?;
                     if sent == 0 {
                         return Ok(false);
                     }
                     output.advance(sent);
-                    if *rest == Some(0) && !self.may_trail.get() {
-                        *sending = Sending::Ended;
-                    }
+                    self.note_sent(rest, sent);
                 }
                 // Nothing may follow: the body of a response to HEAD, or more than was declared.
                 Sending::Ended => output.discard(),
@@ -265,83 +195,111 @@ impl Http2Stream {
         Ok(true)
     }
 
+    /// Notes the progress of a body.
+    fn note_sent(&self, rest: Option<u64>, sent: usize) {
+        let hub = &self.hub;
+        hub.taken.set(hub.taken.get() + sent as u64);
+        let rest = rest.map(|rest| rest.saturating_sub(sent as u64));
+        self.sending.set(match rest {
+            Some(0) if !self.may_trail.get() => Sending::Ended,
+            rest => Sending::Body { rest },
+        });
+    }
+
     /// Converts the head for this stream.
     pub fn head(&self, head: &OutgoingHead) -> StreamHead {
+        let form = lined_head(head, self.kind.is_websocket);
+        let form = form.map(|head| {
+            let LinedHead {
+                status,
+                lines,
+                content_length,
+            } = head;
+            HeadForm::Http2 {
+                status,
+                lines,
+                content_length,
+            }
+        });
         StreamHead {
-            form: stream_head(head, self.is_websocket).map(HeadForm::Http2),
+            form,
             bytes: head.fields.lines().len(),
         }
     }
 
-    /// Sends a head. Returns the next state, unless the head is interim.
-    fn begin(
-        &self,
-        respond: &mut SendResponse<Bytes>,
-        head: StreamHead,
-    ) -> Result<Option<Sending>, Gone> {
-        let Some(HeadForm::Http2(response)) = head.form else {
+    /// Sends a head, interim or not.
+    fn begin(&self, core: &mut Core, head: StreamHead) -> Result<(), Gone> {
+        let Some(HeadForm::Http2 {
+            status,
+            lines,
+            content_length,
+        }) = head.form
+        else {
             return Err(Gone::Closed);
         };
-        let status = response.status();
-        if status.is_informational() {
-            respond
-                .send_informational(response)
-                .map_err(|_| Gone::Closed)?;
-            return Ok(None);
+        let is_gone = core
+            .streams
+            .get(&self.number)
+            .is_none_or(|one| one.is_reset);
+        if is_gone {
+            return Err(Gone::Closed);
         }
-        let declared = response.headers().get(CONTENT_LENGTH);
-        let declared = declared.and_then(|value| value.to_str().ok()?.parse().ok());
-        let is_empty = declared == Some(0) && !self.may_trail.get();
-        let is_over = self.is_head || !status_has_body(status.as_u16()) || is_empty;
-        let stream = respond
-            .send_response(response, is_over)
-            .map_err(|_| Gone::Closed)?;
-        Ok(Some(if is_over {
-            Sending::Ended
-        } else {
-            Sending::Body {
-                stream,
-                rest: declared,
-            }
-        }))
+        let is_interim = status < 200;
+        let is_empty = content_length == Some(0) && !self.may_trail.get();
+        let ends = !is_interim && (self.kind.is_head || !status_has_body(status) || is_empty);
+        frames::write_head(core, self.number, (status, &lines), ends);
+        if ends {
+            core.end_stream(self.number, |one| one.has_sent_end = true);
+            self.sending.set(Sending::Ended);
+        } else if !is_interim {
+            let rest = content_length;
+            self.sending.set(Sending::Body { rest });
+        }
+        Ok(())
     }
 
     /// Sends some of `output`: ready when bytes have gone out, or nothing is left.
     pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
-        loop {
-            let before = output.len();
-            if self.try_send(output)? || output.len() < before {
-                return Poll::Ready(Ok(()));
-            }
-            if self.hub.is_full() {
-                self.hub.wait(cx.waker());
-                return Poll::Pending;
-            }
-            let Sending::Body { stream, .. } = &mut *self.sending.borrow_mut() else {
-                return Poll::Ready(Err(Gone::Closed));
-            };
-            match stream.poll_capacity(cx) {
-                Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(_) => return Poll::Ready(Err(Gone::Closed)),
-                Poll::Pending => return Poll::Pending,
+        let before = output.len();
+        if self.try_send(output)? || output.len() < before {
+            return Poll::Ready(Ok(()));
+        }
+        if output.is_paused() {
+            return output.poll_pace(cx).map(Ok);
+        }
+        let mut core = self.hub.core.borrow_mut();
+        let core = &mut *core;
+        let Some(stream) = core.streams.get_mut(&self.number) else {
+            return Poll::Ready(Err(Gone::Closed));
+        };
+        if stream.window.room() == 0 {
+            keep(&mut stream.writer, cx.waker());
+        } else {
+            let wanted = usize::try_from(output.len()).unwrap_or(usize::MAX);
+            if core.wait(self.number, wanted, cx.waker()) {
+                self.hub.note_written(core);
             }
         }
+        Poll::Pending
     }
 
     /// Sends `output`, then `body`; what does not go out is kept in `output`.
     pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
-        if self.try_send(output)? {
-            // The usual case: one copy, into the buffer that `h2` keeps.
-            if let Sending::Body { stream, rest } = &mut *self.sending.borrow_mut()
-                && !body.is_empty()
-                && !output.is_paced()
-                && !self.hub.is_full()
-                && room(stream, body.len()) >= body.len()
-            {
-                let mut data = Vec::with_capacity(body.len());
-                body.append_to(&mut data);
-                self.hub.note_given(data.len());
-                return send_whole(stream, rest, &self.may_trail, data.into());
+        let length = body.len();
+        if self.try_send(output)?
+            && let Sending::Body { rest } = self.sending.get()
+            && (1..=MOST_PAYLOAD).contains(&length)
+            && !output.is_paced()
+        {
+            // The usual case: one copy, into the connection's output.
+            let mut core = self.hub.core.borrow_mut();
+            let core = &mut *core;
+            if core.room_for(self.number)? >= length {
+                let ends = rest == Some(length as u64) && !self.may_trail.get();
+                core.send_whole(self.number, length, ends, |bytes| body.append_to(bytes));
+                self.note_sent(rest, length);
+                self.hub.note_written(core);
+                return Ok(());
             }
         }
         body.append_to(&mut output.bytes);
@@ -350,43 +308,50 @@ impl Http2Stream {
 
     /// Ready when the client has reset the stream; wakes the task then.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut *self.sending.borrow_mut() {
-            Sending::Head(respond) => respond.poll_reset(cx).map(|_| ()),
-            Sending::Body { stream, .. } => stream.poll_reset(cx).map(|_| ()),
-            Sending::Ended => Poll::Pending,
+        let mut core = self.hub.core.borrow_mut();
+        match core.streams.get_mut(&self.number) {
+            Some(stream) if !stream.is_reset => {
+                keep(&mut stream.watcher, cx.waker());
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
         }
     }
 
     /// Ends the stream after a complete response.
     pub fn finish(&self) {
-        let mut sending = self.sending.borrow_mut();
-        match &mut *sending {
+        match self.sending.get() {
             Sending::Body {
-                stream,
                 rest: None | Some(0),
             } => {
-                // Either fails if the stream has been reset.
-                let trailers = self.trailers.borrow().to_map();
-                let _ = match trailers {
-                    Some(trailers) => stream.send_trailers(trailers),
-                    None => stream.send_data(Bytes::new(), true),
-                };
-                *sending = Sending::Ended;
+                self.sending.set(Sending::Ended);
+                let mut core = self.hub.core.borrow_mut();
+                let core = &mut *core;
+                // Otherwise it has been reset.
+                if core
+                    .streams
+                    .get(&self.number)
+                    .is_some_and(|one| !one.is_reset)
+                {
+                    let trailers = self.trailers.borrow();
+                    match trailers.is_empty() {
+                        true => core.write_frame(DATA, END_STREAM, self.number, &[]),
+                        false => frames::write_trailers(core, self.number, &trailers),
+                    }
+                    core.end_stream(self.number, |one| one.has_sent_end = true);
+                    self.hub.note_written(core);
+                }
             }
-            _ => {
-                drop(sending);
-                self.abort();
-            }
+            _ => self.abort(),
         }
     }
 
     /// Resets the stream, because the response is incomplete.
     pub fn abort(&self) {
-        let reason = self.abort_reason.get();
-        match &mut *self.sending.borrow_mut() {
-            Sending::Head(respond) => respond.send_reset(reason),
-            Sending::Body { stream, .. } => stream.send_reset(reason),
-            Sending::Ended => {}
+        if !matches!(self.sending.get(), Sending::Ended) {
+            let mut core = self.hub.core.borrow_mut();
+            core.reset(self.number, self.abort_reason.get());
+            self.hub.note_written(&core);
         }
     }
 }
@@ -395,46 +360,11 @@ impl Drop for Http2Stream {
     fn drop(&mut self) {
         let open = self.hub.open.get().saturating_sub(1);
         self.hub.open.set(open);
-        if open == 0 {
-            // The connection may be idle now, or may end.
-            self.hub.waker.wake_by_ref();
+        let mut core = self.hub.core.borrow_mut();
+        core.remove(self.number);
+        // The connection may be idle now, may end, or has room for another stream.
+        if open == 0 || core.has_blocked() || !core.output.is_empty() {
+            self.hub.note_written(&core);
         }
     }
-}
-
-/// Returns the room in the client's windows, up to `wanted`.
-fn room(stream: &mut SendStream<Bytes>, wanted: usize) -> usize {
-    stream.reserve_capacity(wanted);
-    stream.capacity()
-}
-
-/// Sends what there is room for; returns the number of bytes.
-fn send_data(
-    stream: &mut SendStream<Bytes>,
-    rest: &mut Option<u64>,
-    may_trail: &Cell<bool>,
-    bytes: &[u8],
-) -> Result<usize, Gone> {
-    let count = room(stream, bytes.len()).min(bytes.len());
-    if count > 0 {
-        let data = Bytes::copy_from_slice(bytes.get(..count).unwrap_or_default());
-        send_whole(stream, rest, may_trail, data)?;
-    }
-    Ok(count)
-}
-
-fn send_whole(
-    stream: &mut SendStream<Bytes>,
-    rest: &mut Option<u64>,
-    may_trail: &Cell<bool>,
-    data: Bytes,
-) -> Result<(), Gone> {
-    let is_last = match rest {
-        None => false,
-        Some(rest) => {
-            *rest = rest.saturating_sub(data.len() as u64);
-            *rest == 0 && !may_trail.get()
-        }
-    };
-    stream.send_data(data, is_last).map_err(|_| Gone::Closed)
 }

@@ -24,6 +24,7 @@ use tutti_tls::QuicClient;
 
 use crate::environment::{now, now_millis};
 use crate::fault::fault;
+use crate::priorities::Priorities;
 use crate::quic::Quic;
 use crate::server::{QuicConnection, QuicTimeouts, RequestTraits};
 use crate::shared::Shared;
@@ -74,6 +75,7 @@ pub(crate) struct Driver<C> {
     /// The client's unidirectional streams.
     one_way: FxHashMap<StreamId, UniReader>,
     control: Control,
+    priorities: Priorities,
     /// The server's control stream, and the bytes that wait for room on it.
     pub(crate) own_control: Option<StreamId>,
     pub(crate) held: Vec<u8>,
@@ -109,6 +111,7 @@ impl<C: QuicConnection> Driver<C> {
             early: Vec::new(),
             one_way: FxHashMap::default(),
             control: Control::default(),
+            priorities: Priorities::default(),
             own_control: None,
             held: Vec::new(),
             next: 0,
@@ -465,7 +468,7 @@ impl<C: QuicConnection> Driver<C> {
     }
 
     /// Starts a request whose head is complete.
-    fn start(&self, request: Early, cx: &mut Context<'_>) {
+    fn start(&mut self, request: Early, cx: &mut Context<'_>) {
         let Early { id, section, read } = request;
         if !self.is_connected && !self.speaks_http3() {
             return self.quic.close(Code::GENERAL_PROTOCOL_ERROR, "not HTTP/3");
@@ -480,6 +483,8 @@ impl<C: QuicConnection> Driver<C> {
             has_body: !read.has_ended,
             is_early: !self.is_connected,
         };
+        self.priorities
+            .begin(&mut self.quic.state.borrow_mut(), id, &section);
         let stream = QuicStream::new(&self.quic, id, kind, read);
         self.connection.begin(&section, stream, manner, cx.waker());
     }
@@ -531,10 +536,12 @@ impl<C: QuicConnection> Driver<C> {
             return;
         };
         let (mut idle, mut is_unknown) = (0, false);
+        let mut changed = Vec::new();
         let mut note = |note| match note {
             Note::Idle => idle += 1,
             Note::Unknown => is_unknown = true,
             Note::Settings(_) => {}
+            Note::Priority(stream, priority) => changed.push((stream, priority)),
         };
         let outcome = loop {
             match chunks.next(READ_BYTES) {
@@ -549,6 +556,9 @@ impl<C: QuicConnection> Driver<C> {
             }
         };
         drop(chunks);
+        for (stream, priority) in changed {
+            self.priorities.note(&mut state, stream, priority);
+        }
         drop(state);
         if matches!(outcome, Ok(true)) || is_unknown {
             self.one_way.remove(&id);

@@ -18,6 +18,7 @@ mod environment;
 mod fault;
 mod ids;
 mod ports;
+mod priorities;
 mod quic;
 mod server;
 mod shared;

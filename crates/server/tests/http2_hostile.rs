@@ -126,6 +126,44 @@ fn streams_reset_once_they_are_worked_on() {
     wait_until("nothing is left of it", || app.active() == 0);
 }
 
+/// CVE-2025-8671: the client's errors have the server reset the streams, which count no longer.
+#[test]
+fn streams_that_the_server_is_made_to_reset() {
+    let app = App::new(1);
+    let mut frames = Frames::to(app.site.address(), &[]);
+    let mut bytes = Vec::new();
+    for number in 0..2_000 {
+        let stream = 2 * number + 1;
+        bytes.extend(frame(HEADERS, END_HEADERS, stream, &block(&POST)));
+        bytes.extend(frame(WINDOW_UPDATE, 0, stream, &[0; 4]));
+    }
+    let mut writer = Frames::of(frames.stream.try_clone().unwrap());
+    let sender = std::thread::spawn(move || writer.flood(&bytes, 1));
+    assert_eq!(frames.error(), ENHANCE_YOUR_CALM);
+    drop(frames);
+    sender.join().unwrap();
+    serves(&app.site);
+    wait_until("nothing is left of it", || app.active() == 0);
+}
+
+/// The client's limit of its table is kept, from the first head.
+#[test]
+fn a_client_without_a_dynamic_table() {
+    let site = Site::sharing("{}");
+    // SETTINGS_HEADER_TABLE_SIZE
+    let mut frames = Frames::to(site.address(), &[(1, 0)]);
+    for stream in [1, 3, 5] {
+        let flags = END_HEADERS | END_STREAM;
+        frames.send(&frame(HEADERS, flags, stream, &get("/return/x")));
+        let block = frames.next_of(HEADERS).payload;
+        // The change of the size, once; then nothing is indexed.
+        let fields = if stream == 1 { &block[1..] } else { &block };
+        assert_eq!(fields[0], OK, "{block:?}");
+        assert_eq!(fields[1] & 0xf0, 0, "{block:?}");
+        assert_eq!(block.len() - fields.len() == 1, block[0] == 0x20);
+    }
+}
+
 #[test]
 fn a_head_without_end() {
     let site = Site::sharing("{}");

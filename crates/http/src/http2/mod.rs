@@ -9,12 +9,14 @@
 
 mod flood;
 pub mod frame;
+mod hpack;
 pub(crate) mod request;
-mod screen;
+mod section;
 
-pub use flood::{FloodGauge, Misuse};
+pub use flood::FloodGauge;
+pub use hpack::{HpackDecoder, HpackEncoder};
 pub use request::{Opening, WebSocketKey};
-pub use screen::{BadFieldBlock, FieldScreen};
+pub use section::{SectionOutcome, read_request, read_trailers};
 
 use crate::known_fields::Known;
 

@@ -2,10 +2,12 @@
 
 use super::error::{Code, Http3Error};
 use super::frame::{
-    CANCEL_PUSH, DATA, FrameHead, GOAWAY, HEADERS, HeadBuffer, MAX_PUSH_ID, PUSH_PROMISE, SETTINGS,
+    CANCEL_PUSH, DATA, FrameHead, GOAWAY, HEADERS, HeadBuffer, MAX_PUSH_ID, PRIORITY_UPDATE,
+    PUSH_PROMISE, SETTINGS,
 };
 use super::settings::Http3Settings;
 use super::varint;
+use crate::priority::Priority;
 
 /// Kinds of streams.
 const CONTROL: u64 = 0x0;
@@ -35,6 +37,8 @@ pub enum Note {
     Unknown,
     /// A useless frame or instruction.
     Idle,
+    /// PRIORITY_UPDATE for the request on this stream (RFC 9218 §7.2).
+    Priority(u64, Priority),
 }
 
 /// The type of a stream.
@@ -173,6 +177,10 @@ impl ControlFrames {
                 continue;
             }
             note(Note::Idle);
+            if kind == PRIORITY_UPDATE {
+                note(priority_update(&payload)?);
+                continue;
+            }
             if is_kept(kind) {
                 let Some((number, length)) = varint::read(&payload) else {
                     return Err(wrong_length());
@@ -197,15 +205,15 @@ impl ControlFrames {
             SETTINGS if std::mem::replace(&mut self.has_settings, true) => {
                 return unexpected("settings come twice");
             }
-            SETTINGS if head.length > MOST_BYTES => {
+            SETTINGS | PRIORITY_UPDATE if head.length > MOST_BYTES => {
                 return Err(Http3Error::Connection(
                     Code::EXCESSIVE_LOAD,
-                    "too many settings",
+                    "too many settings, or a priority that is too long",
                 ));
             }
             DATA | HEADERS | PUSH_PROMISE => return unexpected("a frame of a request"),
             _ if head.is_of_http2() => return unexpected("a frame of HTTP/2"),
-            kind if kind != SETTINGS && is_kept(kind) && head.length > 8 => {
+            GOAWAY | MAX_PUSH_ID | CANCEL_PUSH if head.length > 8 => {
                 return Err(wrong_length());
             }
             _ => {}
@@ -217,7 +225,24 @@ impl ControlFrames {
 
 /// True for frames whose payload matters.
 fn is_kept(kind: u64) -> bool {
-    matches!(kind, SETTINGS | GOAWAY | MAX_PUSH_ID | CANCEL_PUSH)
+    matches!(
+        kind,
+        SETTINGS | GOAWAY | MAX_PUSH_ID | CANCEL_PUSH | PRIORITY_UPDATE
+    )
+}
+
+/// Reads PRIORITY_UPDATE: a stream, and the value of a `Priority` field.
+fn priority_update(payload: &[u8]) -> Result<Note, Http3Error> {
+    let (stream, length) = varint::read(payload).ok_or_else(wrong_length)?;
+    // Requests are on bidirectional streams of the client (RFC 9000 §2.1).
+    if !stream.is_multiple_of(4) {
+        return Err(Http3Error::Connection(
+            Code::ID_ERROR,
+            "a priority of a stream without a request",
+        ));
+    }
+    let value = payload.get(length..).unwrap_or_default();
+    Ok(Note::Priority(stream, Priority::parse(value)))
 }
 
 fn wrong_length() -> Http3Error {
@@ -320,6 +345,23 @@ mod tests {
         }
     }
 
+    /// RFC 9218 §7.2.
+    #[test]
+    fn priorities_of_requests_are_noted() {
+        let control = b"\x00\x04\x00\x80\x0f\x07\x00\x04\x08u=1\x80\x0f\x07\x00\x01\x04";
+        let priority = Priority::parse(b"u=1");
+        for step in 1..=control.len() {
+            let notes = read(&[control], step).unwrap();
+            let expected = [
+                Note::Idle,
+                Note::Priority(8, priority),
+                Note::Idle,
+                Note::Priority(4, Priority::default()),
+            ];
+            assert_eq!(notes[1..], expected, "{step}");
+        }
+    }
+
     #[test]
     fn forbidden_control_frames_end_the_connection() {
         for (streams, code) in [
@@ -338,6 +380,13 @@ mod tests {
             (
                 &[b"\x00\x04\x00", b"\x00\x04\x00"],
                 Code::STREAM_CREATION_ERROR,
+            ),
+            // PRIORITY_UPDATE of a unidirectional stream, without a stream, and a long one.
+            (&[b"\x00\x04\x00\x80\x0f\x07\x00\x01\x02"], Code::ID_ERROR),
+            (&[b"\x00\x04\x00\x80\x0f\x07\x00\x00"], Code::FRAME_ERROR),
+            (
+                &[b"\x00\x04\x00\x80\x0f\x07\x00\x48\x00"],
+                Code::EXCESSIVE_LOAD,
             ),
             (&[b"\x02", b"\x02"], Code::STREAM_CREATION_ERROR),
             (&[b"\x03", b"\x03"], Code::STREAM_CREATION_ERROR),

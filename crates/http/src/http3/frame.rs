@@ -16,6 +16,8 @@ pub const PUSH_PROMISE: u64 = 0x5;
 pub const GOAWAY: u64 = 0x7;
 /// The limit of pushes.
 pub const MAX_PUSH_ID: u64 = 0xd;
+/// A changed priority of a request (RFC 9218 §7.2).
+pub const PRIORITY_UPDATE: u64 = 0xf_0700;
 
 /// Type and length of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,11 +16,12 @@ mod settings;
 mod table;
 pub mod varint;
 
+pub use crate::section::Section;
 pub use control::{Control, Note, UniReader};
 pub use error::{Code, Http3Error};
 pub use message::{MessagePart, MessageReader};
 pub use qpack::{DecodeError, decode};
-pub use section::{Pseudo, Section, SectionError, encode_fields, encode_response};
+pub use section::{SectionError, encode_fields, encode_response};
 pub use settings::{Http3Settings, write_settings};
 
 /// The ALPN name of HTTP/3 (RFC 9114 §3.1).

@@ -1,20 +1,8 @@
 //! Field sections as requests, trailers and heads of responses (RFC 9114 §4.3).
 
 use super::qpack::{DecodeError, begin, decode, write_field};
+use crate::section::Section;
 use crate::trailers::Trailers;
-
-/// A range in the section's text.
-type Stretch = std::ops::Range<usize>;
-
-/// Pseudo-fields of a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pseudo {
-    method: Option<Stretch>,
-    scheme: Option<Stretch>,
-    authority: Option<Stretch>,
-    path: Option<Stretch>,
-    protocol: Option<Stretch>,
-}
 
 /// Why a section is not a valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,61 +13,23 @@ pub enum SectionError {
     Malformed,
 }
 
-/// The fields of a section, decoded.
-#[derive(Debug, Default)]
-pub struct Section {
-    text: Vec<u8>,
-    /// Names and values.
-    fields: Vec<(Stretch, Stretch)>,
-    pseudo: Pseudo,
-}
-
 impl Section {
     /// Decodes the head of a request; all fields together may count `most` bytes.
     pub fn of_request(block: &[u8], most: usize) -> Result<Self, SectionError> {
         let section = Self::read(block, most)?;
-        let Pseudo {
-            method,
-            scheme,
-            path,
-            authority,
-            protocol,
-        } = &section.pseudo;
-        if section.is_nameless() {
-            return Err(SectionError::Malformed);
-        }
-        let is_connect = section.value_of(method) == Some(b"CONNECT");
-        let is_whole = match (is_connect, protocol.is_some()) {
-            // RFC 9114 §4.4: `CONNECT` has an authority, and no other pseudo-field.
-            (true, false) => authority.is_some() && scheme.is_none() && path.is_none(),
-            (false, true) => false,
-            _ => method.is_some() && scheme.is_some() && path.is_some(),
-        };
-        match is_whole {
+        match section.is_request() {
             true => Ok(section),
             false => Err(SectionError::Malformed),
-        }
-    }
-
-    /// True if the authority or `Host` is empty (§4.3.1).
-    fn is_nameless(&self) -> bool {
-        match self.authority() {
-            Some(authority) => authority.is_empty(),
-            None => self.fields().any(|field| field == (b"host", b"")),
         }
     }
 
     /// Decodes trailers.
     pub fn of_trailers(block: &[u8], most: usize) -> Result<Trailers, SectionError> {
         let section = Self::read(block, most)?;
-        if section.pseudo != Pseudo::default() {
-            return Err(SectionError::Malformed);
+        match section.has_pseudo() {
+            true => Err(SectionError::Malformed),
+            false => Ok(section.to_trailers()),
         }
-        let mut trailers = Trailers::default();
-        for (name, value) in section.fields() {
-            trailers.push(name, value);
-        }
-        Ok(trailers)
     }
 
     fn read(block: &[u8], most: usize) -> Result<Self, SectionError> {
@@ -93,67 +43,6 @@ impl Section {
             true => Err(SectionError::Malformed),
             false => Ok(section),
         }
-    }
-
-    /// Adds a field; false if it is not permitted.
-    fn push(&mut self, name: &[u8], value: &[u8]) -> bool {
-        let Some(pseudo) = name.strip_prefix(b":") else {
-            let name = self.append(name);
-            let value = self.append(value);
-            self.fields.push((name, value));
-            return true;
-        };
-        let value = self.append(value);
-        let place = match pseudo {
-            b"method" => &mut self.pseudo.method,
-            b"scheme" => &mut self.pseudo.scheme,
-            b"authority" => &mut self.pseudo.authority,
-            b"path" => &mut self.pseudo.path,
-            b"protocol" => &mut self.pseudo.protocol,
-            _ => return false,
-        };
-        // Once, and before all other fields.
-        place.replace(value).is_none() && self.fields.is_empty()
-    }
-
-    fn append(&mut self, text: &[u8]) -> Stretch {
-        let start = self.text.len();
-        self.text.extend_from_slice(text);
-        start..self.text.len()
-    }
-
-    fn of(&self, stretch: &Stretch) -> &[u8] {
-        self.text.get(stretch.clone()).unwrap_or_default()
-    }
-
-    fn value_of(&self, stretch: &Option<Stretch>) -> Option<&[u8]> {
-        stretch.as_ref().map(|stretch| self.of(stretch))
-    }
-
-    /// `:method`.
-    pub fn method(&self) -> &[u8] {
-        self.value_of(&self.pseudo.method).unwrap_or_default()
-    }
-
-    /// `:authority`.
-    pub fn authority(&self) -> Option<&[u8]> {
-        self.value_of(&self.pseudo.authority)
-    }
-
-    /// `:path`.
-    pub fn path(&self) -> Option<&[u8]> {
-        self.value_of(&self.pseudo.path)
-    }
-
-    /// `:protocol`, of an extended `CONNECT` (RFC 9220).
-    pub fn protocol(&self) -> Option<&[u8]> {
-        self.value_of(&self.pseudo.protocol)
-    }
-
-    /// The other fields.
-    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let fields = self.fields.iter();
-        fields.map(|(name, value)| (self.of(name), self.of(value)))
     }
 }
 

@@ -13,6 +13,7 @@ use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::ReadResult;
+use tutti_http::HeadError;
 use tutti_http2::{Ending, Http2Head, Http2Options, Http2Stream, Http2Timeouts};
 use tutti_pool::Level;
 use tutti_tls::HandshakeFacts;
@@ -116,6 +117,9 @@ impl tutti_http2::Http2Connection for TcpConnection {
         let ends = client.another_end();
         let client = ClientSide::of_stream(stream.into(), ends, client.share(), waker.clone());
         stream_task::begin(client, &asked, |written, input, limits, writing| {
+            if head.is_too_large() {
+                return Err(HeadError::FieldsTooLarge);
+            }
             let opening = head.opening(writing.has_body, writing.websocket);
             written.compose(input, &opening, || head.fields(), limits)
         });

@@ -3,13 +3,17 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use h2::Reason;
 use tutti_conn::output::{Gone, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, ReadResult};
 use tutti_http::{OutgoingHead, Trailers, Version};
+use tutti_http2::Http2Code;
 use tutti_tls::HandshakeFacts;
 
 /// The stream, of either protocol.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a channel has all of it in one box"
+)]
 pub(crate) enum Stream {
     Http2(tutti_http2::Http2Stream),
     Http3(tutti_quic::QuicStream),
@@ -46,7 +50,7 @@ impl Stream {
         }
     }
 
-    /// Sets the declared length of the body. `h2` checks it by itself.
+    /// Sets the declared length of the body, which an HTTP/2 stream knows already.
     pub(crate) fn expect(&self, content_length: Option<u64>) -> Result<(), Gone> {
         match self {
             Self::Http2(_) => Ok(()),
@@ -65,13 +69,13 @@ impl Stream {
     }
 
     /// Sets the reason for the end of an incomplete response, which is converted for HTTP/3.
-    pub(crate) fn abort_with(&self, reason: Reason) {
+    pub(crate) fn abort_with(&self, reason: Http2Code) {
         match self {
             Self::Http2(stream) => stream.abort_with(reason),
             Self::Http3(stream) => stream.abort_with(match reason {
-                Reason::CANCEL => tutti_http::http3::Code::REQUEST_CANCELLED,
-                Reason::REFUSED_STREAM => tutti_http::http3::Code::REQUEST_REJECTED,
-                Reason::ENHANCE_YOUR_CALM => tutti_http::http3::Code::EXCESSIVE_LOAD,
+                Http2Code::CANCEL => tutti_http::http3::Code::REQUEST_CANCELLED,
+                Http2Code::REFUSED_STREAM => tutti_http::http3::Code::REQUEST_REJECTED,
+                Http2Code::ENHANCE_YOUR_CALM => tutti_http::http3::Code::EXCESSIVE_LOAD,
                 _ => tutti_http::http3::Code::INTERNAL_ERROR,
             }),
         }

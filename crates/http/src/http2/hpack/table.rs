@@ -1,0 +1,27 @@
+//! The static table (RFC 7541, appendix A).
+
+use super::STATIC_ENTRIES;
+
+/// Names and values, in the order of their numbers.
+#[rustfmt::skip]
+pub(super) const TABLE: [(&str, &str); STATIC_ENTRIES] = [
+    (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"), (":scheme", "http"),
+    (":scheme", "https"), (":status", "200"), (":status", "204"), (":status", "206"), (":status", "304"), (":status", "400"),
+    (":status", "404"), (":status", "500"), ("accept-charset", ""), ("accept-encoding", "gzip, deflate"), ("accept-language", ""),
+    ("accept-ranges", ""), ("accept", ""), ("access-control-allow-origin", ""), ("age", ""), ("allow", ""), ("authorization", ""),
+    ("cache-control", ""), ("content-disposition", ""), ("content-encoding", ""), ("content-language", ""), ("content-length", ""),
+    ("content-location", ""), ("content-range", ""), ("content-type", ""), ("cookie", ""), ("date", ""), ("etag", ""), ("expect", ""),
+    ("expires", ""), ("from", ""), ("host", ""), ("if-match", ""), ("if-modified-since", ""), ("if-none-match", ""), ("if-range", ""),
+    ("if-unmodified-since", ""), ("last-modified", ""), ("link", ""), ("location", ""), ("max-forwards", ""), ("proxy-authenticate", ""),
+    ("proxy-authorization", ""), ("range", ""), ("referer", ""), ("refresh", ""), ("retry-after", ""), ("server", ""), ("set-cookie", ""),
+    ("strict-transport-security", ""), ("transfer-encoding", ""), ("user-agent", ""), ("vary", ""), ("via", ""), ("www-authenticate", ""),
+];
+
+/// The number of a field's name in lower case; `None` if it is not in the table.
+pub(super) fn number_of(name: &[u8]) -> Option<u64> {
+    // Pseudo-fields come first, and are not asked for.
+    let place = TABLE
+        .iter()
+        .position(|(known, _)| known.as_bytes() == name)?;
+    Some(place as u64 + 1)
+}

@@ -1,0 +1,75 @@
+//! The priority of a response among others on its connection, as a client asks for it (RFC 9218).
+
+use crate::field::list_members;
+
+/// A priority; its order is the order of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Priority {
+    /// 0 to 7; the lowest is served first.
+    pub urgency: u8,
+    /// Its parts are useful before it is complete, so that it shares the connection with others of its urgency.
+    pub is_incremental: bool,
+}
+
+impl Default for Priority {
+    /// RFC 9218 §4.
+    fn default() -> Self {
+        Self {
+            urgency: 3,
+            is_incremental: false,
+        }
+    }
+}
+
+impl Priority {
+    /// Reads the value of a `Priority` field or a `PRIORITY_UPDATE` frame. Members that are not understood have no effect (§4).
+    pub fn parse(value: &[u8]) -> Self {
+        let mut priority = Self::default();
+        for member in list_members(value) {
+            // Parameters have no meaning yet.
+            let member = member
+                .split(|byte| *byte == b';')
+                .next()
+                .unwrap_or_default();
+            match member.trim_ascii() {
+                [b'u', b'=', urgency @ b'0'..=b'7'] => priority.urgency = urgency - b'0',
+                b"i" | b"i=?1" => priority.is_incremental = true,
+                b"i=?0" => priority.is_incremental = false,
+                _ => {}
+            }
+        }
+        priority
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_are_understood_count() {
+        for (value, urgency, is_incremental) in [
+            ("", 3, false),
+            ("u=0", 0, false),
+            ("u=7, i", 7, true),
+            ("i=?1,u=1", 1, true),
+            ("i, i=?0", 3, false),
+            ("u=5;x=1, i;y", 5, true),
+            ("u=8", 3, false),
+            ("u=-1, x=2, u = 1, \u{e9}, i=1", 3, false),
+        ] {
+            let expected = Priority {
+                urgency,
+                is_incremental,
+            };
+            assert_eq!(Priority::parse(value.as_bytes()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_order_is_that_of_service() {
+        let of = |value: &str| Priority::parse(value.as_bytes());
+        assert!(of("u=1, i") < of("u=2"));
+        assert!(of("u=2") < of("u=2, i"));
+    }
+}
