@@ -61,7 +61,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs sim build-sim sim-proves
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs sim build-sim sim-proves test-aarch64
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -264,6 +264,10 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/imports_fuzz.py --dist $(DIST) $(if $(LONG),--count 480)
 	python3 tests/agents/run.py --quick --dist $(DIST)
 
+test-aarch64: ## the lock-free parts and the pool on the other processor, by qemu (root only)
+	@packaging/install-deps aarch64
+	PROFILE=$(or $(filter-out release,$(PROFILE)),demo) packaging/test-aarch64
+
 test-real-debian: ## the same on SUITE (trixie), another Debian, with all that it has; those that take minutes to build, too (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps real long && \
 	    make build PROFILE=demo WASM= DIST=/srv/dist && make test-real LONG=--long DIST=/srv/dist'
@@ -310,7 +314,7 @@ test-verify: ## a release of what DIST has: refused, signed, verified by VERIFY.
 
 test-reproducible: ## a release built twice, the second time as VERIFY.md says, by another user in another folder: the same bytes (hours; PROFILE=demo WASM= or CRATES=tutti-perl: sooner)
 	@packaging/install-deps build packages release
-	python3 tests/packages/reproducible.py $(if $(CRATES),--crates "$(CRATES)",PROFILE=$(PROFILE) WASM=$(WASM))
+	python3 tests/packages/reproducible.py $(if $(CRATES),--crates "$(CRATES)" $(PROFILE),PROFILE=$(PROFILE) WASM=$(WASM))
 
 # LANGUAGES: those that it has (Dockerfile).
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
@@ -323,9 +327,10 @@ images: ## the images that replace NGINX Unit's, one for each language that Debi
 test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/operate/kubernetes.md
 	python3 tests/packages/chart.py
 
-test-image: test-chart ## the image as Compose runs it, and public users of Unit's images on those of `make images`; the Dockerfile is linted
+test-image: test-chart ## the image as Compose runs it, public users of Unit's images on those of `make images`, and these by way of a registry; the Dockerfile is linted
 	python3 tests/packages/image.py
 	python3 tests/packages/unit_users.py
+	python3 tests/packages/registry.py $(if $(filter release,$(PROFILE)),--sizes)
 
 test-entrypoint: ## the entry point of the images that replace NGINX Unit's, without images (root only; half a minute)
 	python3 tests/packages/entrypoint.py --dist $(DIST)
@@ -348,10 +353,12 @@ dist: deps ## dist/deb: packages for this Debian, with the licences of what is i
 	packaging/reproducible packaging/bill-of-materials $(DIST)
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
 
-# `IMAGE=` leaves out the image, which is root's to make.
+OWN_VERSION = $(shell sed -n '/^version = /{s/^version = "\(.*\)"/\1/p;q}' Cargo.toml)
+# `IMAGE=` leaves out the image, which is root's to make. REHEARSAL=1 alone signs with a key of that run.
 IMAGE = 1
-PUT_TOGETHER = packaging/release $(or $(VERSION),none) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(if $(REHEARSAL),--rehearsal)
+PUT_TOGETHER = packaging/release $(or $(VERSION),$(if $(REHEARSAL),$(OWN_VERSION),none)) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(if $(REHEARSAL),--rehearsal)
 release: ## dist/release: all that is published of VERSION, signed with KEY or UNSIGNED=1; the same bytes each time (docs/project/releasing.md)
+	$(if $(UNSIGNED),,@packaging/install-deps release)
 	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
 	packaging/reproducible $(MAKE) --no-print-directory packages repository VERSION=
@@ -362,32 +369,36 @@ release: ## dist/release: all that is published of VERSION, signed with KEY or U
 
 # VERSION: another than that of Cargo.toml, for a release candidate. PACKAGES: where they are written.
 PACKAGES_OF = $(or $(PACKAGES_FOLDER),$(DIST))
+# PORTABLE: the C libraries that they are built for.
+PORTABLE = gnu musl
+PORTED = $(if $(filter $(1),$(PORTABLE)),$(2),@: left out: $(1))
+PACKED = packaging/build-packages $(2) --dist $(TARGET)/portable/$(1) --out $(PACKAGES_OF)/$(2) $(if $(VERSION),--version $(VERSION))
 packages: ## packages for other systems, of DIST (`make build`): rpm and a tar archive for glibc 2.28 and later, apk for musl; each in DIST/KIND
 	@packaging/install-deps repository
-	PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable gnu $(DIST) $(TARGET)/portable/gnu
-	PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable musl $(DIST) $(TARGET)/portable/musl
-	packaging/build-packages rpm --dist $(TARGET)/portable/gnu --out $(PACKAGES_OF)/rpm $(if $(VERSION),--version $(VERSION))
-	packaging/build-packages tar --dist $(TARGET)/portable/gnu --out $(PACKAGES_OF)/tar $(if $(VERSION),--version $(VERSION))
-	packaging/build-packages apk --dist $(TARGET)/portable/musl --out $(PACKAGES_OF)/apk $(if $(VERSION),--version $(VERSION))
+	for libc in $(PORTABLE); do PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable $$libc $(DIST) $(TARGET)/portable/$$libc; done
+	$(call PORTED,gnu,$(call PACKED,gnu,rpm))
+	$(call PORTED,gnu,$(call PACKED,gnu,tar))
+	$(call PORTED,musl,$(call PACKED,musl,apk))
 
 # GPG_KEY and APK_KEY: files with the secret keys, without which the lists are not signed. Keep packages of earlier versions in the folders.
 repository: ## dist/repository: what `make dist` and `make packages` have made, as repositories for apt, dnf and apk; static files
 	@packaging/install-deps repository
-	packaging/build-repository --out $(DIST)/repository --deb $$(. /etc/os-release && echo $$VERSION_CODENAME)=$(DIST)/deb --rpm $(DIST)/rpm --apk $(DIST)/apk \
+	packaging/build-repository --out $(DIST)/repository --deb $$(. /etc/os-release && echo $$VERSION_CODENAME)=$(DIST)/deb \
+	    $(if $(filter gnu,$(PORTABLE)),--rpm $(DIST)/rpm) $(if $(filter musl,$(PORTABLE)),--apk $(DIST)/apk) \
 	    $(if $(GPG_KEY),--gpg-key $(GPG_KEY)) $(if $(APK_KEY),--apk-key $(APK_KEY))
 
 # PREVIOUS: the folder with the last release's packages by kind (deb/SUITE, rpm, apk, tar), in place of the first candidate's.
 RELEASE := $(CURDIR)/.work/release
 OLD = 0.1.0-rc.1
 NEW = 0.1.0-rc.2
-test-release: ## publish a release candidate, install it on fresh Debian 12 and 13, an rpm- and a musl-based system, upgrade under load, roll back (root only; hours)
-	@packaging/install-deps packages repository
+test-release: ## publish a release candidate, install it on fresh Debian 12 and 13, an rpm- and a musl-based system, also by install.sh, upgrade under load, roll back (root only; hours)
+	@packaging/install-deps packages repository release
 	rm -rf $(RELEASE)
 	mkdir -p $(RELEASE)/old $(RELEASE)/new
 	$(if $(PREVIOUS),cp -r $(PREVIOUS)/. $(RELEASE)/old/)
 	for one in $(if $(PREVIOUS),,old:$(OLD)) new:$(NEW); do \
 	    packaging/build-packages deb --quick --dist $(DIST) --version $${one#*:} --out $(RELEASE)/$${one%:*}/deb/$$(. /etc/os-release && echo $$VERSION_CODENAME); \
-	    $(MAKE) --no-print-directory packages PACKAGES_FOLDER=$(RELEASE)/$${one%:*} VERSION=$${one#*:}; \
+	    packaging/reproducible $(MAKE) --no-print-directory packages PACKAGES_FOLDER=$(RELEASE)/$${one%:*} VERSION=$${one#*:}; \
 	done
 	packaging/test-debian trixie bash -c 'packaging/install-deps packages && make build PROFILE=demo WASM= DIST=/srv/dist && rm -rf /srv/release && \
 	    for one in old:$(OLD) new:$(NEW); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'

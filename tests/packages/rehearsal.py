@@ -3,13 +3,14 @@
 
 FOLDER has the packages of two versions, each by kind: `old/deb/SUITE`, `old/rpm`, `old/apk`, `old/tar`, and the same in `new`. The old ones are
 published in a repository that Tutti serves, and installed on fresh systems by the commands of docs/start/install.md. A site is served; the new
-ones are published, and each system is upgraded under load without a lost request, and taken back under load. With the last release's packages in
-`old` the same is the test of an upgrade from it.
+ones are published, and each system is upgraded under load without a lost request, and taken back under load. Then all that once more on another
+fresh system, where install.sh installs (`script-SYSTEM`) and `tutti self-update` updates the archive. With the last release's packages in `old` the
+same is the test of an upgrade from it.
 
 The systems: Debian 12 and 13 with systemd. For rpm, the nearest that can be made from Debian's packages: Debian 12 with systemd, where rpm and dnf
 are the only managers of what is installed, and one package stands for the base system; what that provides is read from its libraries by rpm's own
-generator. For apk, a root of busybox and Debian's musl, in which Alpine's `apk` installs (that on PATH, or APK=PROGRAM). The archive, in a
-folder that it was not made for. What cannot run here is reported as skipped.
+generator. For apk, a root of busybox and Debian's musl, in which Alpine's `apk` installs, and nothing needs another C library. The archive, in
+a folder that it was not made for. What cannot run here is reported as skipped.
 """
 
 import argparse
@@ -27,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).parent))
 
 from machine import Machine, Unavailable  # noqa: E402
+from release import new_key  # noqa: E402
 from run import Load, free_port, get, skipped  # noqa: E402
 
 ADDRESS = "https://packages.tutti.example"
@@ -34,6 +36,10 @@ WORK = ROOT / ".work/rehearsal"
 SAYS = "CGI says 42"
 # An application that each system can run without a language of its own.
 SCRIPT = "#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho 'CGI says' $((6 * 7))\n"
+SAYS_ITS_VERSION = """#!/bin/sh
+[ "$1" = --version ] && echo "tutti version: VERSION" && exit
+exec "$(dirname "$(readlink -f "$0")")/tutti.real" "$@"
+"""
 # Answers that a load has before and after what happens under it.
 BEFORE, AFTER = 100, 200
 
@@ -64,15 +70,19 @@ class Repository:
     """Holds what is published, and the server of it: Tutti itself."""
 
     def __init__(self, packages, server):
-        self.packages, self.folder = packages, WORK / "site"
+        self.packages, self.public = packages, WORK / "public"
+        self.folder = self.public / "repository"
         shutil.rmtree(WORK, ignore_errors=True)
         WORK.mkdir(parents=True)
         # The server's own files are not root's alone.
         state = WORK / "state"
         state.mkdir()
+        self.public.mkdir()
         self.gpg, self.rsa = keys(WORK / "keys")
+        self.minisign, self.public_key = new_key(WORK / "keys", "release")
         self.port = free_port()
-        configuration = {"listeners": {f"127.0.0.1:{self.port}": {"pass": "routes"}}, "routes": [{"action": {"share": f"{self.folder}$uri"}}]}
+        self.address = f"http://127.0.0.1:{self.port}"
+        configuration = {"listeners": {f"127.0.0.1:{self.port}": {"pass": "routes"}}, "routes": [{"action": {"share": f"{self.public}$uri"}}]}
         file = WORK / "repository.json"
         file.write_text(json.dumps(configuration))
         words = [server, "--no-daemon", "--control", f"unix:{WORK}/control.sock", "--pid", WORK / "pid", "--statedir", state, "--config", file]
@@ -86,20 +96,72 @@ class Repository:
             words += [f"--deb={suite.name}={suite}" for suite in sorted(folder.glob("deb/*"))]
             words += [f"--{kind}={folder / kind}" for kind in ("rpm", "apk") if (folder / kind).is_dir()]
         run(*words)
+        for name in names:
+            self.release(name)
         for _ in range(300):
             assert self.server.poll() is None, (WORK / "log").read_text()
             try:
-                if get(self.port, "/tutti.asc")[0] == 200:
+                if get(self.port, "/repository/tutti.asc")[0] == 200:
                     return
             except OSError:
                 pass
             time.sleep(0.1)
         raise AssertionError("Tutti does not serve the repository: " + (WORK / "log").read_text()[-1000:])
 
+    def release(self, name):
+        """Publishes for install.sh as `make release` does: the archive, and the keys of the repositories, under one signature."""
+        packed = archive_of(self.packages, name)
+        version = version_of(packed)
+        folder = self.public / "releases" / version
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for file in (self.candidate(packed, version), self.folder / "tutti.asc", *self.folder.glob("apk/*.rsa.pub")):
+            shutil.copy(file, folder)
+        (folder / "SHA256SUMS").write_text(run("sha256sum", "--", *sorted(file.name for file in folder.iterdir()), cwd=folder))
+        run("minisign", "-S", "-s", self.minisign, "-m", folder / "SHA256SUMS", "-t", f"tutti {version}")
+        shutil.copy(ROOT / "packaging/install.sh", self.public)
+        (self.public / "latest").write_text(f"{version}\n")
+
+    def candidate(self, packed, version):
+        """The archive with a program that says this version: `make packages VERSION=…` names the package alone, and install.sh believes the program."""
+        name = packed.name.removesuffix(".tar.gz")
+        folder = WORK / "candidates"
+        made = folder / packed.name
+        if made.exists():
+            return made
+        folder.mkdir(exist_ok=True)
+        run("tar", "-xzf", packed, "-C", folder)
+        programs = folder / name / "bin"
+        if run(programs / "tutti", "--version").strip() == f"tutti version: {version}":
+            return packed
+        (programs / "tutti").rename(programs / "tutti.real")
+        (programs / "tuttid").unlink()
+        (programs / "tuttid").symlink_to("tutti.real")
+        (programs / "tutti").write_text(SAYS_ITS_VERSION.replace("VERSION", version))
+        (programs / "tutti").chmod(0o755)
+        run("tar", "-I", "gzip -1", "-cf", made, "-C", folder, name)
+        return made
+
     def close(self):
         self.server.terminate()
         self.server.wait()
         self.log.close()
+
+
+def tool(name):
+    """A program that packaging/fetch-tool brings."""
+    done = subprocess.run([ROOT / "packaging/fetch-tool", name], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(done.stderr.strip()[-400:])
+    return done.stdout.strip()
+
+
+def archive_of(packages, name):
+    return only(packages / name / "tar", "*.tar.gz")
+
+
+def version_of(archive):
+    return archive.name.removeprefix("tutti-").partition("-linux-")[0]
 
 
 def keys(folder):
@@ -125,7 +187,7 @@ class System:
 
     def commands(self):
         """The section's commands, with the address of the repository here."""
-        return [[command.replace(ADDRESS, f"http://127.0.0.1:{self.repository.port}"), says] for command, says in section(self.title)]
+        return [[command.replace(ADDRESS, f"{self.repository.address}/repository"), says] for command, says in section(self.title)]
 
     def do(self, command, says):
         said = self.run(self.quietly(command)).stdout
@@ -172,9 +234,11 @@ class System:
         assert after - routers, f"{what}: the router is a new one: {routers}, {after}"
         return load.asked
 
+    PROCESSES = "ps -eo pid,args"
+
     def processes(self):
         """The main process, and the routers, by number."""
-        said = self.run("ps -o pid,args | cat; true" if self.name == "apk" else "ps -eo pid,args").stdout
+        said = self.run(self.PROCESSES).stdout
         found = {role: set(re.findall(rf"^ *(\d+) .*tutti: {role}", said, re.M)) for role in ("main", "router")}
         assert len(found["main"]) == 1 and found["router"], said
         return found["main"], found["router"]
@@ -288,26 +352,24 @@ class Apk(System):
     """A root of busybox and musl; two packages stand for Alpine's own."""
 
     title = name = "apk"
+    PROCESSES = "ps -o pid,args"
 
     def __init__(self, repository):
         super().__init__(repository)
-        self.apk = os.environ.get("APK") or shutil.which("apk")
-        if not self.apk:
-            raise Unavailable("there is no `apk` on PATH, and no Debian package of it: set APK to Alpine's own, such as apk.static")
         if os.geteuid() != 0:
             raise Unavailable("a root of Alpine's kind is root's to make")
-        self.root = WORK / "alpine"
-        self.made = []
+        self.apk, self.minisign = (tool(name) for name in ("apk", "static-minisign"))
+        self.root = WORK / self.name
         self.base()
 
     def base(self):
-        """The root with packages `musl` and `busybox`, made of Debian's, in a repository of their own."""
+        """The root with packages `musl` and `busybox`, made of Debian's, in a repository of their own. No program in it needs glibc."""
         files = WORK / "alpine-files"
         run("packaging/debian-programs", "bookworm", files, "musl", "busybox-static", cwd=ROOT)
         loader = next(files.glob("usr/lib/*/libc.so"), None) or next(files.glob("lib/ld-musl-*"))
         machine = os.uname().machine
-        nfpm = run(ROOT / "packaging/fetch-tool", "nfpm").strip()
-        stands = WORK / "alpine-packages"
+        nfpm = tool("nfpm")
+        stands = WORK / f"{self.name}-packages"
         stands.mkdir()
         busybox = next(path for path in (files / "bin/busybox", files / "usr/bin/busybox") if path.exists())
         for name, source, place, provides in (("musl", loader, f"/lib/ld-musl-{machine}.so.1", [f"so:libc.musl-{machine}.so.1=1"]), ("busybox", busybox, "/bin/busybox", ["/bin/sh"])):
@@ -317,22 +379,26 @@ class Apk(System):
             }
             (stands / f"{name}.json").write_text(json.dumps(description))
             run(nfpm, "package", "--config", stands / f"{name}.json", "--packager", "apk", "--target", f"{stands}/")
-        run(ROOT / "packaging/build-repository", "--out", WORK / "alpine-base", "--apk", stands, "--apk-key", self.repository.rsa)
+        run(ROOT / "packaging/build-repository", "--out", self.root / "base", "--apk", stands, "--apk-key", self.repository.rsa)
         for folder in ("etc/apk/keys", "bin", "sbin", "usr/bin", "usr/sbin", "lib", "proc", "dev", "tmp", "run", "var/log", "var/lib", "var/empty", "srv", "root"):
-            (self.root / folder).mkdir(parents=True)
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.apk, self.root / "sbin/apk")
+        shutil.copy(self.minisign, self.root / "usr/bin/minisign")
         os.chmod(self.root / "tmp", 0o1777)
         # busybox's links, so that the scripts of packages find their programs.
         for applet in run(busybox, "--list").split():
             if not (self.root / "bin" / applet).exists() and applet != "busybox":
                 (self.root / "bin" / applet).symlink_to("busybox")
-        for name, text in {"passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n", "group": "root:x:0:\nadm:x:4:\nnobody:x:65534:\n", "shadow": "root:*::0:::::\nnobody:*::0:::::\n", "apk/repositories": f"{WORK}/alpine-base/apk\n"}.items():
+        for name, text in {"passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n", "group": "root:x:0:\nadm:x:4:\nnobody:x:65534:\n", "shadow": "root:*::0:::::\nnobody:*::0:::::\n", "apk/repositories": ""}.items():
             (self.root / "etc" / name).write_text(text)
         shutil.copy(self.repository.folder / "apk/tutti.rsa.pub", self.root / "etc/apk/keys/")
-        self.boot()
-        self.run("apk --no-cache add --initdb musl busybox")
+        # From outside: there is no shell in the root yet.
+        keys = self.root / "etc/apk/keys"
+        words = ["--root", self.root, "--keys-dir", keys, "--arch", machine, "--repository", self.root / "base/apk"]
+        run(self.apk, *words, "--no-cache", "add", "--initdb", "musl", "busybox")
         # The guide fetches the key itself; what these packages needed it for is done.
-        (self.root / "etc/apk/keys/tutti.rsa.pub").unlink()
-        (self.root / "etc/apk/repositories").write_text("")
+        (keys / "tutti.rsa.pub").unlink()
+        self.boot()
 
     def boot(self):
         """Namespaces in which the root is mounted: `first` keeps them."""
@@ -344,13 +410,7 @@ class Apk(System):
         self.first = Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children").read_text().split()[0]
 
     def run(self, command, check=True, stdin=None):
-        enter = ["nsenter", "-t", self.first, "-m", "-p"]
-        found = re.match(r"apk (.*)", command, re.S)
-        if found:
-            # The program is of this machine, and works on the root.
-            words = [*enter, self.apk, "--root", str(self.root), "--keys-dir", str(self.root / "etc/apk/keys"), "--arch", os.uname().machine, *shlex.split(found[1])]
-        else:
-            words = [*enter, "chroot", str(self.root), "/bin/sh", "-c", command]
+        words = ["nsenter", "-t", self.first, "-m", "-p", "chroot", str(self.root), "/bin/sh", "-c", command]
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
         done = subprocess.run(words, input=stdin, capture_output=True, text=True, env=environment, check=False)
         assert not check or done.returncode == 0, f"`{command}` ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
@@ -363,6 +423,9 @@ class Apk(System):
 
     def installs(self):
         super().installs()
+        self.start()
+
+    def start(self):
         # There is no OpenRC here: what its service starts.
         self.run("mkdir -p /run/tutti && tuttid --log /var/log/tutti.log")
 
@@ -394,10 +457,10 @@ class Archive(Booted):
     origin = "from the archive"
 
     def archive(self, name):
-        return only(self.repository.packages / name / "tar", "*.tar.gz")
+        return archive_of(self.repository.packages, name)
 
     def versions(self):
-        return [self.archive(name).name.removeprefix("tutti-").partition("-linux-")[0] for name in ("old", "new")]
+        return [version_of(self.archive(name)) for name in ("old", "new")]
 
     def commands(self):
         # It is downloaded from the same place as the others.
@@ -423,6 +486,77 @@ class Archive(Booted):
         return self.unpack("old")
 
 
+class Script:
+    """Mixed into a system: install.sh installs, as it is downloaded from the server of releases, and the way on and back is that of the system."""
+
+    origin = "by install.sh"
+    method = ""
+
+    def installs(self):
+        *_, (self.back, _) = self.commands()
+        self.script(f"--method {self.method}")
+        self.starts()
+
+    def script(self, words):
+        key = self.repository.public_key
+        return self.run(f"{self.FETCH} {self.repository.address}/install.sh | sh -s -- --from {self.repository.address} --key '{key}' {words}").stdout
+
+    FETCH = "curl -fsSL"
+
+    def starts(self):
+        """Systems that do not start what is installed."""
+
+
+class ScriptBookworm(Script, Bookworm):
+    name, method = "script-bookworm", "deb"
+
+
+class ScriptTrixie(Script, Trixie):
+    name, method = "script-trixie", "deb"
+
+
+class ScriptRpm(Script, Rpm):
+    name, method = "script-rpm", "rpm"
+
+    def script(self, words):
+        # Debian's system has no platform, which dnf asks for.
+        self.run("mkdir -p /etc/dnf && echo module_platform_id=platform:none >>/etc/dnf/dnf.conf")
+        return super().script(words)
+
+    def starts(self):
+        self.run("systemctl enable --now tutti")
+
+
+class ScriptApk(Script, Apk):
+    name, method = "script-apk", "apk"
+    FETCH = "wget -q -O -"
+
+    def starts(self):
+        self.start()
+
+
+class ScriptArchive(Script, Archive):
+    name, method = "script-tar", "tar"
+    tutti = "/usr/local/bin/tutti"
+
+    def starts(self):
+        self.run("useradd --system --no-create-home tutti && mkdir -p /etc/tutti && tuttid --log /var/log/tutti.log")
+
+    def version(self):
+        (main,), _ = self.processes()
+        return Path(self.run(f"readlink /proc/{main}/exe").stdout.strip()).parent.parent.name
+
+    def upgrade(self):
+        return self.update("")
+
+    def go_back(self, old):
+        return self.update(f"--version {old}")
+
+    def update(self, words):
+        said = self.run(f"{self.tutti} self-update {words} && {self.tutti} upgrade")
+        return said.stdout + said.stderr
+
+
 def only(folder, pattern):
     found = sorted(folder.glob(pattern))
     assert found, f"there is no `{pattern}` in {folder}; `--only` leaves systems out"
@@ -433,7 +567,7 @@ def deb_version(folder):
     return run("dpkg-deb", "--field", only(folder, "tutti_*.deb"), "Version").strip()
 
 
-SYSTEMS = {system.name: system for system in (Bookworm, Trixie, Rpm, Apk, Archive)}
+SYSTEMS = {system.name: system for system in (Bookworm, Trixie, Rpm, Apk, Archive, ScriptBookworm, ScriptTrixie, ScriptRpm, ScriptApk, ScriptArchive)}
 
 
 def main():

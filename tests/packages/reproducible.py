@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A release is built twice, and its bytes compared: `reproducible.py [--crates "tutti-perl tutti-c"] [NAME=VALUE...]`, for `make test-reproducible`.
+"""A release is built twice, and its bytes compared: `reproducible.py [--crates "tutti-perl tutti-c" PROFILE] [NAME=VALUE...]`, for `make test-reproducible`.
 
 The first build is a clone's, by this user. The second follows VERIFY.md: another user unpacks the source archive in another folder, with another home,
 umask, time zone, language and path of the compiler. NAME=VALUE is given to make in both, such as `PROFILE=demo WASM=`. With `--crates`, only these
-crates are built, and the programs and libraries of them compared. Where files differ, diffoscope says in what, if it is installed.
+crates are built with this profile, and the programs and libraries of them compared. Where files differ, diffoscope says in what, if it is installed.
 """
 
 import hashlib
@@ -95,11 +95,11 @@ def second(folder, command):
     build(command, folder, environment, prefix)
 
 
-def built(folder, crates):
+def built(folder, profile):
     """The files to compare, by name."""
-    if not crates:
+    if not profile:
         return {file.name: file for file in (folder / "dist/release").iterdir()}
-    files = (folder / "target/release").iterdir()
+    files = (folder / "target" / profile).iterdir()
     return {file.name: file for file in files if file.is_file() and file.suffix in {"", ".so", ".a"} and not file.name.startswith(".")}
 
 
@@ -125,11 +125,10 @@ def compare(one, two, needed):
 
 def main():
     words = sys.argv[1:]
-    crates = []
+    profile = ""
     if words[:1] == ["--crates"]:
-        crates, words = words[1].split(), words[2:]
-    if crates:
-        commands = [f"packaging/reproducible cargo build --release {' '.join('-p ' + name for name in crates)}"] * 2
+        crates, profile = words[1].split(), words[2]
+        commands = [f"packaging/reproducible cargo build --profile {profile} {' '.join('-p ' + name for name in crates)}"] * 2
     else:
         given = " ".join(map(shlex.quote, words))
         # Another user has no Go to fetch them with.
@@ -143,7 +142,7 @@ def main():
         one, two = Path(here) / "one", Path(there) / "another/source"
         first(one, commands[0])
         second(two, commands[1])
-        return 0 if compare(built(one, crates), built(two, crates), 1 if crates else 5) else 1
+        return 0 if compare(built(one, profile), built(two, profile), 1 if profile else 5) else 1
 
 
 if __name__ == "__main__":

@@ -173,16 +173,19 @@ def nextcloud(image):
         assert "unit" in podman("exec", "-u", "unit", run.name, "php", "-r", "echo posix_getpwuid(posix_geteuid())['name'];").stdout
 
 
-def read_only_and_without_root(image):
-    """The commands of docs/operate/unit-images.md."""
+def ways():
+    """The flags of the commands of docs/operate/unit-images.md: as root, without root, with a read-only root, and both."""
     page = (ROOT / "docs/operate/unit-images.md").read_text(encoding="utf-8")
     commands = re.findall(r"^\$ docker run -d -p 8080:8080 (.*)site$", page, re.M)
     assert len(commands) == 4, commands
-    for words in commands:
-        # Podman would mount more that can be written to than Docker does.
-        flags = ["--read-only-tmpfs=false"] if "--read-only" in words else []
-        with Run(image, flags=[*flags, *words.split()]) as run:
-            assert run.configured().answering(8080) == "flask", words
+    # Podman would mount more that can be written to than Docker does.
+    return [[*words.split(), *(["--read-only-tmpfs=false"] if "--read-only" in words else [])] for words in commands]
+
+
+def read_only_and_without_root(image):
+    for flags in ways():
+        with Run(image, flags=flags) as run:
+            assert run.configured().answering(8080) == "flask", flags
 
 
 USED = [

@@ -3,6 +3,8 @@
 //! The router decides when batch is of use (docs/project/decisions/0382-workers-in-batch.md); a worker needs no privilege to change its own
 //! class. The processes that it forks are not in the batch class.
 
+use std::mem::MaybeUninit;
+
 /// Changes the class of the calling thread, and remembers it.
 #[derive(Debug, Default)]
 pub(super) struct Class {
@@ -27,10 +29,11 @@ impl Class {
             self.is_foreign = true;
             return;
         }
-        let none = libc::sched_param { sched_priority: 0 };
+        // No priority; musl's has more fields.
+        let none = MaybeUninit::<libc::sched_param>::zeroed();
         let wanted = policy(is_batch) | libc::SCHED_RESET_ON_FORK;
         // SAFETY: `none` lives through the call.
-        let outcome = unsafe { libc::sched_setscheduler(0, wanted, &raw const none) };
+        let outcome = unsafe { libc::sched_setscheduler(0, wanted, none.as_ptr()) };
         // A sandbox may refuse it.
         self.is_foreign = outcome != 0;
         self.is_batch = is_batch;
@@ -69,9 +72,9 @@ mod tests {
     #[test]
     fn a_class_set_by_another_program_is_kept() {
         std::thread::spawn(|| {
-            let none = libc::sched_param { sched_priority: 0 };
+            let none = MaybeUninit::<libc::sched_param>::zeroed();
             // SAFETY: `none` lives through the call.
-            let outcome = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none) };
+            let outcome = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, none.as_ptr()) };
             assert_eq!(outcome, 0);
             let mut class = Class::default();
             class.follow(true);
