@@ -263,3 +263,41 @@ pub fn poll_closed(io: &AsyncFd<OwnedFd>, cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, send, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_unread_before_the_runtime_reports_them() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+            let (ours, theirs) = socketpair(family, kind, SocketFlags::NONBLOCK, None).unwrap();
+            let io = AsyncFd::new(ours).unwrap();
+            let mut buffer = Vec::with_capacity(16);
+            // The runtime asks the kernel for events only while no task runs.
+            let arrive = poll_fn(|cx| {
+                assert!(poll_receive(&io, &mut buffer, cx).is_pending());
+                assert!(!has_unread(io.get_ref()));
+                send(&theirs, b"GET", SendFlags::empty()).unwrap();
+                assert!(poll_receive(&io, &mut buffer, cx).is_pending());
+                Poll::Ready(())
+            });
+            arrive.await;
+            assert!(has_unread(io.get_ref()));
+            let received = poll_fn(|cx| poll_receive(&io, &mut buffer, cx)).await;
+            assert_eq!(received, Ok(ReadResult::Bytes(3)));
+            assert!(!has_unread(io.get_ref()));
+            drop(theirs);
+            assert!(!has_unread(io.get_ref()), "an end is no request");
+        });
+    }
+}
