@@ -69,7 +69,7 @@ pub(super) fn report_without_links(refusing: &Section, findings: &mut Findings) 
     }
 }
 
-/// What closes a section, in place of the directive that does.
+/// Returns the directive that closes a section, in place of the one that means it.
 fn refusal_for(directive: &Directive) -> Directive {
     Directive {
         place: directive.place.clone(),
