@@ -281,7 +281,7 @@ mod tests {
         runtime.block_on(async {
             let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
             let (ours, theirs) = socketpair(family, kind, SocketFlags::NONBLOCK, None).unwrap();
-            let io = AsyncFd::new(ours).unwrap();
+            let io = watch(ours, Interest::READABLE).unwrap();
             let mut buffer = Vec::with_capacity(16);
             // The runtime asks the kernel for events only while no task runs.
             let arrive = poll_fn(|cx| {

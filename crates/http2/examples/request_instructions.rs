@@ -2,7 +2,7 @@
 //! hundred streams, as h2load sends them; the difference between two numbers of requests is the cost of the rest, without sockets, routes
 //! and files.
 
-#![allow(clippy::unwrap_used, reason = "a tool for developers")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a tool for developers")]
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
