@@ -381,7 +381,7 @@ fn no_message_denies_what_an_option_does() {
 const OTHER_THINGS: &[&str] = &[
     // It is about checks of health, not about requests.
     "match",
-    // uWSGI's cache for programs, its own router of logs, its processes.
+    // uWSGI's cache for programs, its own router of logs, its processes, its messages by UDP.
     "cache",
     "http2",
     "json",
@@ -390,6 +390,7 @@ const OTHER_THINGS: &[&str] = &[
     "protocol",
     "queue",
     "thread-stack-size",
+    "udp",
     "weight",
     // Puma ends then.
     "idle_timeout",
