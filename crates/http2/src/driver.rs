@@ -45,6 +45,8 @@ pub async fn serve(connection: &impl Http2Connection, input: Vec<u8>, options: H
     ending
 }
 
+const FLOOD: &str = "too many frames without effect";
+
 /// Logged for a client that negotiated HTTP/2 by ALPN and does not speak it (RFC 9113 §3.4).
 const NO_BEGINNING: &str = "it does not begin with HTTP/2's preface and SETTINGS";
 
@@ -294,7 +296,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         }
         if head.kind == PING && self.receiver.take_farewell() && self.leaving == Leaving::Announced
         {
-            self.send_goaway(self.receiver.last(), Http2Code::NO_ERROR);
+            self.send_goaway(self.receiver.last(), Http2Code::NO_ERROR, "");
             self.receiver.refuse_new();
             self.leaving = Leaving::Final;
         }
@@ -322,15 +324,14 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     fn note_fault(&mut self, fault: Fault) {
         match fault {
             Fault::Flood => {
-                self.connection.log_abuse("too many frames without effect");
-                self.end(Http2Code::ENHANCE_YOUR_CALM);
+                self.connection.log_abuse(FLOOD);
+                self.end(Http2Code::ENHANCE_YOUR_CALM, FLOOD);
             }
-            Fault::Connection(reason) => {
-                if matches!(self.state, State::Preface | State::Settings) {
-                    self.connection.log_client_error(NO_BEGINNING);
-                }
-                self.end(reason);
+            Fault::Connection(code) if matches!(self.state, State::Preface | State::Settings) => {
+                self.connection.log_client_error(NO_BEGINNING);
+                self.end(code, NO_BEGINNING);
             }
+            Fault::Connection(code) => self.end(code, ""),
             // Handled where it occurs.
             Fault::Stream(..) => {}
         }
@@ -349,12 +350,14 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         self.receiver.give_arrived(arrived);
     }
 
-    /// Appends GOAWAY.
-    fn send_goaway(&self, last: u32, reason: Http2Code) {
-        let mut payload = [0; 8];
-        let (stream, code) = payload.split_at_mut(4);
-        stream.copy_from_slice(&last.to_be_bytes());
-        code.copy_from_slice(&reason.0.to_be_bytes());
+    /// Appends GOAWAY, with a text for the client's developers.
+    fn send_goaway(&self, last: u32, code: Http2Code, text: &str) {
+        let payload = [
+            &last.to_be_bytes()[..],
+            &code.0.to_be_bytes(),
+            text.as_bytes(),
+        ]
+        .concat();
         self.hub
             .core
             .borrow_mut()
@@ -362,8 +365,8 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     }
 
     /// Ends the connection now.
-    fn end(&mut self, reason: Http2Code) {
-        self.send_goaway(self.receiver.last(), reason);
+    fn end(&mut self, code: Http2Code, text: &str) {
+        self.send_goaway(self.receiver.last(), code, text);
         self.hub.core.borrow_mut().end_all();
         self.state = State::Closing;
     }
@@ -379,7 +382,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     fn leave(&mut self) {
         if self.state == State::Open {
             self.prepare_output();
-            self.send_goaway(LAST_STREAM, Http2Code::NO_ERROR);
+            self.send_goaway(LAST_STREAM, Http2Code::NO_ERROR, "");
             self.hub
                 .core
                 .borrow_mut()
