@@ -26,6 +26,9 @@ DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION =
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 MOST_PAYLOAD = 16384
 STATIC_ENTRIES = 61
+# The server ends a connection after 500 streams that it resets because of their clients' errors (CVE-2025-8671). A story that has more sections
+# that are no request ends sooner.
+MOST_ERRORS = 490
 # RFC 9113 §8.2.2: these have no place in HTTP/2, so no request can have them.
 FORBIDDEN = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te", "content-length", "host", "expect"}
 
@@ -150,13 +153,17 @@ def story(port, cases):
     reference = hpack.Decoder()
     reference.max_header_list_size = 1 << 20
     connection = Connection(port)
+    errors = 0
     try:
         for number, case in enumerate(cases):
+            if errors == MOST_ERRORS:
+                break
             wire = bytes.fromhex(case["wire"])
             fields = [pair for each in case["headers"] for pair in each.items()]
             reference.decode(wire, raw=True)
             answer = connection.answer(connection.send(wire))
             if not is_request(fields):
+                errors += 1
                 if answer and answer[0] != 400:
                     return f"section {number} is no request, and its status is {answer[0]}"
             elif not answer or answer[0] != 200:
