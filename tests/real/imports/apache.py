@@ -26,6 +26,11 @@ def is_closed_name_of_nothing(request, old, new, differing):
     return old.status in (200, 404) and new.status == 403 and b".ht" not in old.body[:20] and any(name in request.target for name in ("/a/.ht", "/deep/evil.php"))
 
 
+def is_refused_index_of_nothing(request, old, new, differing):
+    """Tutti refuses the index before it looks for the folder, which must not be listed."""
+    return request.target.partition("?")[0].endswith("/") and new.status == 403 and (old.status == 404 or b"REQUEST_METHOD=" in old.body)
+
+
 def is_other_name_of_type(request, old, new, differing):
     return differing == ["type"] and "favicon.ic" in request.target
 
@@ -35,6 +40,7 @@ APACHE = (
     ("an encoded slash: Apache says 404 to all of them, Tutti decodes it before it asks who may", is_encoded_slash),
     ("a file with a path behind it: Apache says 404 where no script answers, Tutti asks the front controller", is_file_with_path),
     ("a name that is closed, in a folder that is not there: Apache's front controller answers, Tutti says 403", is_closed_name_of_nothing),
+    ("an index that is closed, of a folder that is not there: Apache says 404 or asks the front controller, Tutti says 403", is_refused_index_of_nothing),
     ("a method that no file has: Apache answers as if it were GET, Tutti says 405", lambda request, old, new, differing: request.method == "POST" and old.status in (200, 404) and new.status in (404, 405)),
     ("the type of icons has two names", is_other_name_of_type),
 )
