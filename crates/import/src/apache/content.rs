@@ -612,18 +612,6 @@ pub(super) fn follows(options: &Directive) -> Option<bool> {
     }
 }
 
-/// True if `Options` allows to follow links, be it those of the owner only; `None` if it has no word about it.
-pub(super) fn allows_links(options: &Directive) -> Option<bool> {
-    let of_owner = |word: &String| {
-        word.trim_start_matches('+')
-            .eq_ignore_ascii_case("symlinksifownermatch")
-    };
-    match options.arguments.iter().any(of_owner) {
-        true => Some(true),
-        false => follows(options),
-    }
-}
-
 /// True if the `Options` of a place allow to follow links, be it those of the owner only: Apache applies rules of folders only there.
 pub(super) fn may_follow_links(spot: &Spot) -> bool {
     let mut sections: Vec<&Section> = spot.sections().collect();

@@ -323,12 +323,7 @@ impl Compiler<'_> {
         site.sections.extend(found);
         let restrictions: Vec<Section> =
             site.sections.iter().flat_map(restrict::sections).collect();
-        let without_links = restrict::sections_without_links(&site.sections);
-        for section in &without_links {
-            restrict::report_without_links(section, self.findings);
-        }
         site.sections.extend(restrictions);
-        site.sections.extend(without_links);
         site.sections.sort_by_key(Section::weight);
         self.conditions(&mut site);
         self.report_environment(&site);

@@ -2,9 +2,8 @@
 //! refuses.
 
 use super::closing::REFUSES;
-use super::content;
 use super::grammar::Directive;
-use super::rule::{self, Rule, rules_of};
+use super::rule::{Rule, rules_of};
 use super::section::{Section, Stage};
 use crate::finding::Findings;
 use crate::words::Words;
@@ -32,53 +31,17 @@ pub(super) fn sections(section: &Section) -> Vec<Section> {
             "rewriterule" if unread.as_ref() == Some(&directive.place) => {}
             _ => continue,
         }
-        refusing.directives = vec![refusal_for(directive)];
+        refusing.directives = vec![Directive {
+            place: directive.place.clone(),
+            name: directive.name.clone(),
+            key: REFUSES.to_owned(),
+            arguments: Vec::new(),
+            raw: String::new(),
+            block: None,
+        }];
         all.push(refusing);
     }
     all
-}
-
-/// The sections that refuse requests because `Options` allows no links where rules of a folder apply, as Apache does. Here, only those with
-/// wildcards, expressions or names of files: other ones are compiled with the rules.
-pub(super) fn sections_without_links(sections: &[Section]) -> Vec<Section> {
-    let has_rules =
-        |section: &Section| !is_of_host(section) && rule::is_on(&section.directives) == Some(true);
-    if !sections.iter().any(has_rules) {
-        return Vec::new();
-    }
-    let others = sections
-        .iter()
-        .filter(|section| !is_of_host(section) && !section.is_part());
-    let refusing = others.filter_map(|section| {
-        let mut directives = section.directives.iter();
-        let options = directives.rfind(|one| one.is("options"))?;
-        (!content::allows_links(options)?).then(|| Section {
-            directives: vec![refusal_for(options)],
-            ..section.clone()
-        })
-    });
-    refusing.collect()
-}
-
-/// Reports such a section.
-pub(super) fn report_without_links(refusing: &Section, findings: &mut Findings) {
-    if let Some(directive) = refusing.directives.first() {
-        let problem = "requests here get 403, as in Apache where rules apply: `Options` allows no links, and rules need them";
-        let hint = "add `Options FollowSymLinks` to the section, then import again";
-        findings.note(&directive.place, &directive.name, problem, hint);
-    }
-}
-
-/// Returns the directive that closes a section, in place of the one that means it.
-fn refusal_for(directive: &Directive) -> Directive {
-    Directive {
-        place: directive.place.clone(),
-        name: directive.name.clone(),
-        key: REFUSES.to_owned(),
-        arguments: Vec::new(),
-        raw: String::new(),
-        block: None,
-    }
 }
 
 /// The first rule of a section whose rules are not carried over: it is not one folder or path with all below it. What the rules refuse, or
