@@ -58,6 +58,24 @@ pub(crate) fn note_sent(bytes: usize) {
     });
 }
 
+/// Counts an event of the kind with this number.
+fn count(counters: &[AtomicU64], kind: usize) {
+    if let Some(counter) = counters.get(kind) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Pairs each kind of event with its number of events.
+fn counted<T, const N: usize>(
+    kinds: [T; N],
+    counters: &[AtomicU64; N],
+) -> impl Iterator<Item = (T, u64)> {
+    let counts = counters.iter();
+    kinds
+        .into_iter()
+        .zip(counts.map(|count| count.load(Ordering::Relaxed)))
+}
+
 /// Why a TLS handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoTls {
@@ -164,32 +182,22 @@ impl DatagramDrop {
 impl StreamCounters {
     /// Counts a connection whose destination is known.
     pub fn note(&self, outcome: StreamOutcome) {
-        if let Some(counter) = self.outcomes.get(outcome as usize) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
+        count(&self.outcomes, outcome as usize);
     }
 
     /// Counts a datagram that was dropped.
     pub fn note_dropped(&self, reason: DatagramDrop) {
-        if let Some(counter) = self.dropped.get(reason as usize) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
+        count(&self.dropped, reason as usize);
     }
 
     /// Datagrams that were dropped, by reason.
     pub fn dropped(&self) -> impl Iterator<Item = (DatagramDrop, u64)> + '_ {
-        let counts = self.dropped.iter();
-        DatagramDrop::ALL
-            .into_iter()
-            .zip(counts.map(|count| count.load(Ordering::Relaxed)))
+        counted(DatagramDrop::ALL, &self.dropped)
     }
 
     /// Connections by outcome.
     pub fn outcomes(&self) -> impl Iterator<Item = (StreamOutcome, u64)> + '_ {
-        let counts = self.outcomes.iter();
-        StreamOutcome::ALL
-            .into_iter()
-            .zip(counts.map(|count| count.load(Ordering::Relaxed)))
+        counted(StreamOutcome::ALL, &self.outcomes)
     }
 }
 
@@ -223,17 +231,12 @@ impl ListenerCounters {
 
     /// Counts a handshake that failed.
     pub fn note_no_tls(&self, reason: NoTls) {
-        if let Some(counter) = self.no_tls.get(reason as usize) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
+        count(&self.no_tls, reason as usize);
     }
 
     /// Handshakes that failed, by reason.
     pub fn no_tls(&self) -> impl Iterator<Item = (NoTls, u64)> + '_ {
-        let counts = self.no_tls.iter();
-        NoTls::ALL
-            .into_iter()
-            .zip(counts.map(|count| count.load(Ordering::Relaxed)))
+        counted(NoTls::ALL, &self.no_tls)
     }
 }
 

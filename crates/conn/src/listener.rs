@@ -157,16 +157,8 @@ impl SharedListener {
             let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
         }
         Arc::new(Self {
-            name: name.into(),
-            id,
             socket: Mutex::new(Some(Arc::new(socket))),
-            bound,
-            local: bound.filter(|address| !address.ip().is_unspecified()),
-            receives_datagrams: false,
-            closing: AtomicBool::new(false),
-            connections: AtomicUsize::new(0),
-            bounds: ConnectionLimits::default(),
-            counters: ListenerCounters::new(threads),
+            ..Self::at(name, id, bound, threads)
         })
     }
 
@@ -178,33 +170,29 @@ impl SharedListener {
         threads: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
-            name: name.into(),
-            id,
-            socket: Mutex::new(None),
-            bound,
-            local: bound.filter(|address| !address.ip().is_unspecified()),
             receives_datagrams: true,
-            closing: AtomicBool::new(false),
-            connections: AtomicUsize::new(0),
-            bounds: ConnectionLimits::default(),
-            counters: ListenerCounters::new(threads),
+            ..Self::at(name, id, bound, threads)
         })
     }
 
     /// A listener without a socket: the server passes it connections of its own.
     pub fn without_socket(name: &str, id: u64, threads: usize) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::at(name, id, None, threads))
+    }
+
+    fn at(name: &str, id: u64, bound: Option<SocketAddr>, threads: usize) -> Self {
+        Self {
             name: name.into(),
             id,
             socket: Mutex::new(None),
-            bound: None,
-            local: None,
+            bound,
+            local: bound.filter(|address| !address.ip().is_unspecified()),
             receives_datagrams: false,
             closing: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
             bounds: ConnectionLimits::default(),
             counters: ListenerCounters::new(threads),
-        })
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
