@@ -1,15 +1,16 @@
 //! A UDP socket that is connected to a server: the kernel takes datagrams of this server only, and reports that nothing receives there.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket as BlockingSocket};
+use std::net::UdpSocket as BlockingSocket;
 use std::os::fd::AsFd as _;
 use std::task::{Context, Poll, ready};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tutti_dialer::Address;
+use tutti_sys::datagrams::{self, Recipient};
 
 use crate::failure::UpstreamError;
 use crate::server::GroupServer;
@@ -28,12 +29,7 @@ impl UpstreamDatagrams {
             let Address::Inet(address) = server.endpoint()? else {
                 return Err(io::ErrorKind::Unsupported.into());
             };
-            let socket = BlockingSocket::from(rustix::net::socket_with(
-                family(address),
-                SocketType::DGRAM,
-                SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-                None,
-            )?);
+            let socket = BlockingSocket::from(datagrams::socket(&Recipient::Inet(address))?);
             socket.connect(address)?;
             UdpSocket::from_std(socket)
         };
@@ -82,12 +78,5 @@ impl UpstreamDatagrams {
     fn clear(&self, interest: Interest) {
         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         let _ = self.0.try_io(interest, nothing);
-    }
-}
-
-fn family(address: SocketAddr) -> AddressFamily {
-    match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
     }
 }
