@@ -4,6 +4,7 @@ use tutti_config::model::Http2;
 use tutti_http::http2::frame::{FrameHead, MOST_PAYLOAD, SETTINGS};
 
 use crate::fault::{Fault, Http2Code};
+use crate::windows::MOST_WINDOW;
 
 const HEADER_TABLE_SIZE: u16 = 1;
 const ENABLE_PUSH: u16 = 2;
@@ -16,9 +17,6 @@ const NO_RFC7540_PRIORITIES: u16 = 9;
 
 /// The initial size of all windows (§6.9.2).
 pub(crate) const INITIAL_WINDOW: u32 = 65_535;
-
-/// The largest window (§6.5.2).
-const MOST_WINDOW: u32 = 0x7fff_ffff;
 
 /// A changed setting of the client that matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Flow control (RFC 9113 §5.2, §6.9).
 
 /// The largest window (§6.9.1).
-const MOST: i64 = 0x7fff_ffff;
+pub(crate) const MOST_WINDOW: u32 = 0x7fff_ffff;
 
 /// A window that the client opens: bytes that it may still be sent. Negative after a change of its SETTINGS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl SendWindow {
     /// Opens it further, or less far; `None` if it exceeds the limit.
     pub(crate) fn add(&mut self, bytes: i64) -> Option<()> {
         self.0 += bytes;
-        (self.0 <= MOST).then_some(())
+        (self.0 <= i64::from(MOST_WINDOW)).then_some(())
     }
 }
 
@@ -96,6 +96,6 @@ mod tests {
         assert_eq!(window.room(), 0);
         assert_eq!(window.add(6), Some(()));
         assert_eq!(window.room(), 1);
-        assert_eq!(window.add(MOST), None);
+        assert_eq!(window.add(i64::from(MOST_WINDOW)), None);
     }
 }
