@@ -53,7 +53,7 @@ class Case:
 def ratio(table, key, load, path, at_least=None, at_most=None, peer=Nginx.label, own=TUTTI):
     """A check of `own`'s median over `peer`'s."""
     mine, theirs = table.find(own, load, path), table.find(peer, load, path)
-    what = {"rps": "req/s", "cpu_us": "CPU µs/req"}[key]
+    what = {"rps": "req/s", "cpu_us": "CPU µs/req"}.get(key, key)
     bound = f"≥ {at_least}" if at_least is not None else f"≤ {at_most}"
     whose = "" if own == TUTTI else f"{own}: "
     label = f"{whose}{what} {bound} × {peer} ({load}, {path})"
@@ -65,8 +65,9 @@ def ratio(table, key, load, path, at_least=None, at_most=None, peer=Nginx.label,
     return Check(f"{label}: {value:.2f}", is_reached)
 
 
-def no_errors(table, own=TUTTI):
-    rows = [row for row in table.rows if row.server == own and row.samples]
+def no_errors(table, own=TUTTI, loads=None):
+    """A check of all loads, or of those with these names."""
+    rows = [row for row in table.rows if row.server == own and row.samples and (loads is None or row.load in loads)]
     if not rows:
         return Check("no error: not measured", None)
     count = sum(row.total("errors") for row in rows)

@@ -4,7 +4,7 @@ Each language beside what serves in the application's own process, PHP beside ng
 part of Tutti's router and how often its threads were switched to.
 """
 
-from .cases import FPM, FPM_KEPT, TUTTI, Case, ratio
+from .cases import FPM, FPM_KEPT, TUTTI, Case, no_errors, ratio
 from .loads import Paced, Wrk
 from .measure import Check
 from .node import Cluster, TuttiNode, on_express
@@ -12,6 +12,8 @@ from .python import FastPySgi, TuttiPython, of
 from .servers import NginxFpm, NginxFpmKept, Tutti
 
 CLOSED = (1, 4, 16)
+# An open loop above what a server can do leaves requests out, which is no error of the server.
+CLOSED_LOADS = [Wrk(1, connections).name for connections in CLOSED]
 # Requests a second, by so many clients.
 OPEN = (1_000, 5_000, 20_000)
 CLIENTS = 20
@@ -27,37 +29,17 @@ def loads(context, path):
 
 def at_few(table, path, peer, key, at_most):
     """A check of Tutti's median over the peer's, at one connection and at four."""
-    return [ratio_of(table, key, Wrk(1, count).name, path, at_most, peer) for count in (1, 4)]
-
-
-def ratio_of(table, key, load, path, at_most, peer):
-    if key == "cpu_us":
-        return ratio(table, key, load, path, at_most=at_most, peer=peer)
-    mine, theirs = table.find(TUTTI, load, path), table.find(peer, load, path)
-    if not mine or not theirs or not theirs.median(key):
-        return Check(f"{key} ≤ {at_most} × {peer} ({load}): not measured", None)
-    value = mine.median(key) / theirs.median(key)
-    return Check(f"{key} ≤ {at_most} × {peer} ({load}): {value:.2f}", value <= at_most)
+    return [ratio(table, key, Wrk(1, count).name, path, at_most=at_most, peer=peer) for count in (1, 4)]
 
 
 def router_checks(table, load, path):
     """The router's share of a request, and the switches to its threads."""
     row = table.find(TUTTI, load, path)
-    shares = [sample["router"] for sample in row.samples if sample.get("router")] if row else []
-    if not shares:
+    if not row or not all("router_us" in sample for sample in row.samples):
         return [Check(f"the router's share ({load}): not measured", None)]
-    cpu, switches = (sorted(share[index] for share in shares)[len(shares) // 2] for index in (0, 1))
+    cpu, switches = row.median("router_us"), row.median("router_switches")
     return [Check(f"the router's share ≤ 12 µs ({load}): {cpu:.1f}", cpu <= 12),
             Check(f"context switches of the router ≤ 1.05 ({load}): {switches:.2f}", switches <= 1.05)]
-
-
-def no_errors_at_few(table):
-    """An open loop above what a server can do leaves requests out, which is no error of the server."""
-    rows = [row for row in table.rows if row.server == TUTTI and row.load.startswith("wrk") and row.samples]
-    if not rows:
-        return Check("no error: not measured", None)
-    count = sum(row.total("errors") for row in rows)
-    return Check(f"no error in closed loops: {count} in {sum(row.total('requests') for row in rows):,} requests", count == 0)
 
 
 def php(context):
@@ -65,7 +47,7 @@ def php(context):
 
     def verdict(table):
         return [ratio(table, "cpu_us", one, path, at_most=0.6, peer=FPM), ratio(table, "cpu_us", one, path, at_most=0.6, peer=FPM_KEPT),
-                *router_checks(table, one, path), no_errors_at_few(table)]
+                *router_checks(table, one, path), no_errors(table, loads=CLOSED_LOADS)]
 
     return Case("P50-php", "a lone request: PHP hello, 4 workers", "CPU ≤ 0.6 × nginx + FPM at one connection",
                 [(NginxFpm, 4, None), (NginxFpmKept, 4, None), (Tutti, 4, None)], loads(context, path), verdict)
@@ -76,7 +58,7 @@ def in_process(context, number, title, servers, peer):
 
     def verdict(table):
         return [*at_few(table, path, peer, "cpu_us", 1.6), *at_few(table, path, peer, "p50", 1.1), *at_few(table, path, peer, "p99", 1.0),
-                *router_checks(table, one, path), no_errors_at_few(table)]
+                *router_checks(table, one, path), no_errors(table, loads=CLOSED_LOADS)]
 
     return Case(number, title, f"CPU ≤ 1.6 × {peer}, p50 ≤ 1.1 × and p99 ≤ 1.0 × its, at 1 and 4 connections",
                 [(server, 2, server.label) for server in servers], loads(context, path), verdict)

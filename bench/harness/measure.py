@@ -77,7 +77,7 @@ def sample(server, load, path):
     record["cpu_us"] = used / result.requests * 1e6 if result.requests else float("nan")
     if router_before and result.requests:
         cpu, switches = (after - before for after, before in zip(router_cost(server.roots), router_before))
-        record["router"] = (cpu / result.requests * 1e6, switches / result.requests)
+        record |= {"router_us": cpu / result.requests * 1e6, "router_switches": switches / result.requests}
     record["foreign_cores"] = max(0.0, (busy - used - result.load_cpu) / result.seconds)
     return record
 
