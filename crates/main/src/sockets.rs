@@ -388,6 +388,8 @@ fn hint(place: &BindAddress, error: &io::Error) -> Option<String> {
 mod tests {
     use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
+    use rustix::event::{PollFd, PollFlags, poll};
+
     use super::*;
 
     #[test]
@@ -440,9 +442,14 @@ mod tests {
         let mut get = |bank| sockets.get_datagrams(address, DatagramUse::Stream, bank);
         let first = UdpSocket::from(get(0).ok().unwrap().remove(0));
         let all: Vec<UdpSocket> = get(1).ok().unwrap().into_iter().map(Into::into).collect();
-        // The kernel selects one of them by the addresses: whichever it is, both routers have it.
+        // The kernel selects one of them by the addresses: whichever it is, both routers have it. A busy kernel delivers after the system call.
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.send_to(b"x", address).unwrap();
+        let mut polled: Vec<PollFd<'_>> = all
+            .iter()
+            .map(|one| PollFd::new(one, PollFlags::IN))
+            .collect();
+        poll(&mut polled, None).unwrap();
         let mut room = [0; 2];
         assert!(all.iter().any(|one| one.recv(&mut room).is_ok()));
         let refusal = sockets.get_datagrams(address, DatagramUse::Quic, 0);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use tutti_testkit::client::{self, Client, Reply};
@@ -65,11 +65,16 @@ pub(crate) fn chosen(cases: &[Case]) -> Vec<&'static Language> {
 pub(crate) struct Suite {
     pub(crate) server: Server,
     ports: Vec<u16>,
+    _turn: MutexGuard<'static, ()>,
 }
+
+/// Held by the one suite that runs: the applications of all languages, each under load, leave no processor to those of another.
+static TURN: Mutex<()> = Mutex::new(());
 
 impl Suite {
     /// Starts it; each application gets `members`.
     pub(crate) fn start(members: &Value, languages: &[&'static Language]) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         for language in languages {
             // The server looks for some hosts' libraries when it starts.
             (language.prepare)();
@@ -96,7 +101,11 @@ impl Suite {
             configuration["listeners"][format!("127.0.0.1:{port}")] = pass;
         }
         server.put("/config", &configuration);
-        Self { server, ports }
+        Self {
+            server,
+            ports,
+            _turn: turn,
+        }
     }
 }
 
