@@ -842,7 +842,7 @@ fn damaged_shared_memory_is_replaced_with_all_its_processes() {
     let (pid, _) = pid_of(&pool, &app);
     let victim = pool.begin(&app, "/hang");
     wait_until("it has begun", || app.status().idle == 1);
-    pool.launcher.scribble();
+    pool.launcher.scribble(0xff);
     // Its completion is processed with the next request.
     let next = pool.begin(&app, "/hello");
     assert_eq!(victim.wait().unwrap_err().status(), 502);
@@ -854,6 +854,25 @@ fn damaged_shared_memory_is_replaced_with_all_its_processes() {
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
     pool.log
         .wait_for("Alert: \"demo\": an application process damaged the shared memory");
+    wait_until("nothing is held", || app.status().active == 0);
+}
+
+/// The simulator's seed 1795967364001707.
+#[test]
+fn a_request_whose_state_is_falsified_ends_at_its_deadline() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(2));
+    spec.common.limits.timeout = OptionalLimit(Some(Duration::from_secs(1)));
+    let app = pool.app(spec.clone());
+    let victim = pool.begin(&app, "/hang");
+    wait_until("it has begun", || app.status().idle == 1);
+    // Each slot is free then.
+    pool.launcher.scribble(0);
+    assert_eq!(victim.wait().unwrap_err().status(), 504);
+    pool.log
+        .wait_for("Alert: \"demo\": an application process damaged the shared memory");
+    pool.lift_timeout(&spec);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
     wait_until("nothing is held", || app.status().active == 0);
 }
 
@@ -870,7 +889,7 @@ fn a_worker_forked_while_its_prototype_is_killed_is_killed_too() {
     pool.launcher
         .spares_prototypes
         .store(true, Ordering::SeqCst);
-    pool.launcher.scribble();
+    pool.launcher.scribble(0xff);
     let next = pool.begin(&app, "/hello");
     assert_eq!(victim.wait().unwrap_err().status(), 502);
     let _ = next.wait();

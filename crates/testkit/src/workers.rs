@@ -195,12 +195,12 @@ impl SampleLauncher {
         *pids.iter().next().expect("a prototype")
     }
 
-    /// Writes over all of the last segment but its first page, as a worker gone mad could.
-    pub fn scribble(&self) {
+    /// Writes this byte over all of the last segment but its first page, as a worker that damages its memory could.
+    pub fn scribble(&self, byte: u8) {
         let segments = self.segments.lock().unwrap();
         let segment = segments.last().expect("a segment");
         let length = u64::try_from(rustix::fs::fstat(segment).unwrap().st_size).unwrap();
-        let garbage = vec![0xff; 1 << 20];
+        let garbage = vec![byte; 1 << 20];
         let mut offset = 4096;
         while offset < length {
             let left = usize::try_from(length - offset).unwrap();

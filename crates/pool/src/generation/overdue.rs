@@ -82,8 +82,20 @@ impl Generation {
             }
             state.deadline = None;
             match self.segment.cancel(slot) {
-                // The worker has finished; the rest is between the server and its client.
-                CancelOutcome::Released => state.kill_at = None,
+                CancelOutcome::Released => {
+                    state.kill_at = None;
+                    // The worker has finished, or its end is known: the rest is between the server and its client.
+                    let is_over = state.verdict.is_some()
+                        || self
+                            .segment
+                            .state(slot)
+                            .is_some_and(|held| held.kind == SlotKind::Done);
+                    if !is_over {
+                        // A worker has falsified the state: none would ever finish the request.
+                        self.condemn();
+                        self.settle(slot, state, ExchangeError::Timeout { begun: true });
+                    }
+                }
                 CancelOutcome::Cancelled => {
                     self.settle(slot, state, ExchangeError::Timeout { begun: false });
                 }
