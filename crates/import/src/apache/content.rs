@@ -612,32 +612,6 @@ pub(super) fn follows(options: &Directive) -> Option<bool> {
     }
 }
 
-/// True if the `Options` of a place allow to follow links, be it those of the owner only: Apache applies rules of folders only there.
-pub(super) fn may_follow_links(spot: &Spot) -> bool {
-    let mut sections: Vec<&Section> = spot.sections().collect();
-    sections.reverse();
-    let (mut any, mut own) = (true, false);
-    let directives = sections.iter().flat_map(|section| &section.directives);
-    for options in directives.filter(|directive| directive.is("options")) {
-        if !options.argument(0).starts_with(['+', '-']) {
-            (any, own) = (false, false);
-        }
-        for word in &options.arguments {
-            let adds = !word.starts_with('-');
-            match word
-                .trim_start_matches(['+', '-'])
-                .to_ascii_lowercase()
-                .as_str()
-            {
-                "followsymlinks" | "all" => any = adds,
-                "symlinksifownermatch" => own = adds,
-                _ => {}
-            }
-        }
-    }
-    any || own
-}
-
 /// True if an expression for names has none but those that end with `.php`.
 fn is_plain_php(source: &str) -> bool {
     matches!(

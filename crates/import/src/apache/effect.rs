@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::meaning::{Captures, Meaning};
 use super::proxy::guards;
 use super::rule::{Rule, Rules, State};
-use super::section::Mapping;
+use super::section::{Location, Mapping, Section, Stage};
 use super::site::Compiler;
 use crate::output::when;
 use crate::template::{Piece, Text, script_text};
@@ -108,6 +108,11 @@ impl Compiler<'_> {
         let text = with_query(text, query, &flags, &state.meaning, captured)?;
         let begins_anew = rules.is_folder && then == rules.entry;
         let action = json!({"rewrite": text.template(), "pass": then});
+        if !rules.is_folder && !state.is_rewritten && !has(&["PT", "PASSTHROUGH"]) {
+            return Ok(Effect::Act(
+                self.behind_locations(rules, rule, &text, action),
+            ));
+        }
         if !begins_anew {
             return Ok(Effect::Act(action));
         }
@@ -121,6 +126,48 @@ impl Compiler<'_> {
             .out
             .add_route(&format!("{}-changed", rules.spot.name), steps);
         Ok(Effect::Act(json!({"pass": changed})))
+    }
+
+    /// Returns the action of a rule outside of sections behind the access control of `<Location>`, which Apache compares with the path that
+    /// the client asked for.
+    fn behind_locations(
+        &mut self,
+        rules: &Rules,
+        rule: &Rule,
+        text: &Text,
+        action: Value,
+    ) -> Value {
+        let site = &rules.spot.site;
+        let is_of_paths = |one: &&Section| {
+            one.stage >= Stage::Location && one.folder.is_none() && one.file.is_none()
+        };
+        let sections: Vec<Section> = site.sections.iter().filter(is_of_paths).cloned().collect();
+        let other = sections
+            .iter()
+            .find(|one| one.controls_access() && may_hold(one, text));
+        if let Some(first) = other.and_then(|section| section.directives.first()) {
+            let problem = format!(
+                "Apache does not apply the section of `{}` ({}:{}) to the path that the rule makes; here it applies to this path, too, and requests may get 403",
+                first.name, first.place.file, first.place.line
+            );
+            let hint = "add `PT` to the rule, or write the access control into the `<Directory>` of the files, then import again";
+            let directive = &rule.directive;
+            self.findings
+                .lost(&directive.place, &directive.name, &problem, hint);
+        }
+        let mapping = Mapping {
+            at: String::new(),
+            folder: String::new(),
+        };
+        let part = format!("{}-rule", site.name);
+        let steps = vec![json!({"action": action})];
+        let inner = self.guarded(site, &sections, &mapping, &part, steps);
+        match inner.as_slice() {
+            [only] if only.get("match").is_none() => {
+                only.get("action").cloned().unwrap_or_default()
+            }
+            _ => json!({"pass": self.out.add_route(&part, inner)}),
+        }
     }
 
     /// The effect of a rule that leaves the path as it is.
@@ -238,6 +285,18 @@ impl Compiler<'_> {
             }
             _ => json!({"pass": self.out.add_route(&part, inner)}),
         })
+    }
+}
+
+/// True if a section for paths may hold for a path that a rule makes.
+fn may_hold(section: &Section, text: &Text) -> bool {
+    let Some(Location::Path(path)) = &section.location else {
+        return true;
+    };
+    let path = path.trim_end_matches('/');
+    match text.0.first() {
+        Some(Piece::Text(first)) => first.starts_with(path) || path.starts_with(first.as_str()),
+        _ => true,
     }
 }
 

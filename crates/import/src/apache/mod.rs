@@ -23,6 +23,7 @@ mod headers;
 mod htaccess;
 mod index;
 mod limit;
+mod links;
 mod listen;
 mod lists;
 mod logs;

@@ -81,10 +81,15 @@ pub(super) fn server_rules(site: &Site) -> Vec<Rule> {
     let Some((switch, list)) = rules_of(&own) else {
         return Vec::new();
     };
-    match switch.or_else(|| is_on(&site.outer)) {
+    match switch.or_else(|| server_switch(site)) {
         Some(true) => list,
         _ => Vec::new(),
     }
+}
+
+/// The switch outside of sections, which those without one have, too.
+pub(super) fn server_switch(site: &Site) -> Option<bool> {
+    is_on(&site.own).or_else(|| is_on(&site.outer))
 }
 
 /// True if directives of a site outside of sections may be about index files, and not about their folders.

@@ -370,6 +370,17 @@ impl Section {
         is_path && self.file.is_none() && self.test.is_none() && self.other_methods.is_none()
     }
 
+    /// True if it has directives of access control.
+    pub(super) fn controls_access(&self) -> bool {
+        let mut directives = self.directives.iter();
+        directives.any(|one| {
+            let key = one.key.as_str();
+            key.starts_with("require")
+                || matches!(key, "order" | "allow" | "deny")
+                || super::closing::closes(one)
+        })
+    }
+
     /// Where in a mapping it holds; `None` if nowhere.
     pub(super) fn place(&self, mapping: &Mapping, extent: Extent) -> Option<Where> {
         let wide = extent == Extent::Wide;

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::access::{self, Access};
-use super::content;
 use super::delivery::{differing, directives_of, root_folder};
 use super::environment::Time;
 use super::grammar::Directive;
 use super::headers::{AnswerOf, Variant};
+use super::links::{self, Refused, Test};
 use super::rule::{self, Rule, Rules, State, rules_of};
 use super::section::{Folder, Location, Mapping, Section, Stage, Where, below, under};
 use super::site::{Compiler, Site, Spot};
@@ -346,12 +346,17 @@ impl Compiler<'_> {
 
     /// The rewriting of a place, then its content.
     fn spot(&mut self, spot: &Spot, is_settled: bool) -> Vec<Value> {
-        let found = rules_at(spot);
-        if let Some((section, _)) = &found
-            && !content::may_follow_links(spot)
-        {
-            return vec![self.without_links(section)];
+        let refused = links::refused(spot, is_settled);
+        if refused.existing == Test::Settled(true) && refused.missing == Test::Settled(true) {
+            return vec![self.without_links(spot)];
         }
+        let steps = self.spot_with_links(spot, is_settled);
+        self.behind_links(spot, refused, steps)
+    }
+
+    /// The same where rules may be applied.
+    fn spot_with_links(&mut self, spot: &Spot, is_settled: bool) -> Vec<Value> {
+        let found = rules_at(spot);
         let fallback = if is_settled {
             None
         } else {
@@ -429,13 +434,51 @@ impl Compiler<'_> {
         self.rules(&rules, state)
     }
 
-    /// Refuses all requests of a place whose rules Apache does not apply either: it wants to follow links for them.
-    fn without_links(&mut self, section: &Section) -> Value {
-        let mut directives = section.directives.iter();
-        if let Some(first) = directives.find(|one| one.key.starts_with("rewrite")) {
-            let problem = "requests here get 403, as in Apache: `Options` allows no links, and rules need them";
-            let hint = "add `Options FollowSymLinks` to the section if the rules are needed, then import again";
-            self.findings.note(&first.place, &first.name, problem, hint);
+    /// Returns steps behind the refusal of requests whose rules Apache does not apply either: it wants to follow links for them.
+    fn behind_links(&mut self, spot: &Spot, refused: Refused, steps: Vec<Value>) -> Vec<Value> {
+        let Refused { existing, missing } = refused;
+        if existing == Test::Settled(false) && missing == Test::Settled(false) {
+            return steps;
+        }
+        let content = self.out.add_route(&format!("{}-linked", spot.name), steps);
+        let allowed = json!({"pass": content});
+        let refusal = self.without_links(spot);
+        let action = refusal.get("action").cloned().unwrap_or_default();
+        let mut made = Vec::new();
+        let mut refuse = |test: Test, steps: Vec<Value>| match test {
+            Test::Settled(false) => {}
+            Test::Settled(true) => made.extend(steps),
+            Test::Open(test) => made.extend(steps.into_iter().map(|inner| {
+                let tested = when("if", format!("`${{{test} ? 1 : ''}}`"));
+                step(tested, inner.get("action").cloned().unwrap_or_default())
+            })),
+        };
+        refuse(existing.clone().and(missing.clone()), vec![refusal]);
+        if existing != missing {
+            let only_existing = existing.clone().and(missing.clone().not());
+            let only_missing = missing.and(existing.not());
+            for (test, found, nothing) in [
+                (only_existing, &action, &allowed),
+                (only_missing, &allowed, &action),
+            ] {
+                if test != Test::Settled(false) {
+                    let steps = self.file_test(spot, found, found, nothing);
+                    let looked = self.out.add_route(&format!("{}-links", spot.name), steps);
+                    refuse(test, vec![json!({"action": {"pass": looked}})]);
+                }
+            }
+        }
+        made.push(json!({"action": allowed}));
+        made
+    }
+
+    /// Refuses requests whose rules Apache does not apply either: it wants to follow links for them.
+    fn without_links(&mut self, spot: &Spot) -> Value {
+        if let Some(options) = links::options_of(spot) {
+            let problem = "requests here get 403 where rules apply, as in Apache: `Options` allows no links, and rules need them";
+            let hint = "add `FollowSymLinks` if the rules are needed, then import again";
+            self.findings
+                .note(&options.place, &options.name, problem, hint);
         }
         json!({"action": access::refusal()})
     }
@@ -506,7 +549,10 @@ fn rules_at(spot: &Spot) -> Option<(Section, Vec<Rule>)> {
     let (section, (is_on, list)) =
         sections.find_map(|section| Some((section.clone(), rules_of(section)?)))?;
     // A section without a switch has that of the sections around it.
-    let around = || sections.find_map(|section| rule::is_on(&section.directives));
+    let around = || {
+        let above = sections.find_map(|section| rule::is_on(&section.directives));
+        above.or_else(|| rule::server_switch(&spot.site))
+    };
     (is_on.or_else(around) == Some(true)).then_some((section, list))
 }
 
