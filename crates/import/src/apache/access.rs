@@ -221,6 +221,15 @@ fn basic(section: &Section) -> Option<Map<String, Value>> {
     Some(basic)
 }
 
+/// True for a directive that admits or refuses clients.
+pub(super) fn is_of_access(directive: &Directive) -> bool {
+    let is_order = matches!(
+        directive.key.as_str(),
+        "order" | "allow" | "deny" | "satisfy"
+    );
+    is_order || is_require(directive) || super::closing::closes(directive)
+}
+
 fn is_require(directive: &Directive) -> bool {
     matches!(
         directive.key.as_str(),

@@ -88,12 +88,12 @@ impl Compiler<'_> {
             }
         }
         let list = self.list(spot, &fallback);
-        if !index.is_empty() || list.is_some() {
+        if !index.is_empty() || list.is_some() || fallback.is_some() {
             // A folder without an index is that of `FallbackResource`, and not of a front controller's rules.
             let own = fallback.clone().filter(|_| scripts.is_none());
-            // It is that of each name that has no file, so that there is a list only without names.
+            // It is that of each name that has no file, so that there is a list only without names, and no fallback without them.
             let last = match index.is_empty() {
-                true => list.or(own.clone()),
+                true => list,
                 false => own.clone().or(list),
             };
             let last = last.or_else(|| {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::meaning::{Captures, Meaning};
 use super::proxy::guards;
 use super::rule::{Rule, Rules, State};
-use super::section::{Location, Mapping, Section, Stage};
+use super::section::{Location, Mapping, Section};
 use super::site::Compiler;
 use crate::output::when;
 use crate::template::{Piece, Text, script_text};
@@ -109,9 +109,7 @@ impl Compiler<'_> {
         let begins_anew = rules.is_folder && then == rules.entry;
         let action = json!({"rewrite": text.template(), "pass": then});
         if !rules.is_folder && !state.is_rewritten && !has(&["PT", "PASSTHROUGH"]) {
-            return Ok(Effect::Act(
-                self.behind_locations(rules, rule, &text, action),
-            ));
+            return Ok(Effect::Act(self.behind_locations(rules, rule, action)));
         }
         if !begins_anew {
             return Ok(Effect::Act(action));
@@ -130,31 +128,11 @@ impl Compiler<'_> {
 
     /// Returns the action of a rule outside of sections behind the access control of `<Location>`, which Apache compares with the path that
     /// the client asked for.
-    fn behind_locations(
-        &mut self,
-        rules: &Rules,
-        rule: &Rule,
-        text: &Text,
-        action: Value,
-    ) -> Value {
+    fn behind_locations(&mut self, rules: &Rules, rule: &Rule, action: Value) -> Value {
         let site = &rules.spot.site;
-        let is_of_paths = |one: &&Section| {
-            one.stage >= Stage::Location && one.folder.is_none() && one.file.is_none()
-        };
+        let is_of_paths = |one: &&Section| one.is_of_paths();
         let sections: Vec<Section> = site.sections.iter().filter(is_of_paths).cloned().collect();
-        let other = sections
-            .iter()
-            .find(|one| one.controls_access() && may_hold(one, text));
-        if let Some(first) = other.and_then(|section| section.directives.first()) {
-            let problem = format!(
-                "Apache does not apply the section of `{}` ({}:{}) to the path that the rule makes; here it applies to this path, too, and requests may get 403",
-                first.name, first.place.file, first.place.line
-            );
-            let hint = "add `PT` to the rule, or write the access control into the `<Directory>` of the files, then import again";
-            let directive = &rule.directive;
-            self.findings
-                .lost(&directive.place, &directive.name, &problem, hint);
-        }
+        self.report_admitting(rules, rule, &sections);
         let mapping = Mapping {
             at: String::new(),
             folder: String::new(),
@@ -167,6 +145,29 @@ impl Compiler<'_> {
                 only.get("action").cloned().unwrap_or_default()
             }
             _ => json!({"pass": self.out.add_route(&part, inner)}),
+        }
+    }
+
+    /// Reports a section for paths that lets clients in, whatever the folders of the path that a rule makes say: here, both are asked.
+    fn report_admitting(&mut self, rules: &Rules, rule: &Rule, sections: &[Section]) {
+        let admits =
+            |one: &&Section| one.controls_access() && !one.only_refuses() && may_hold(one, rule);
+        let Some(section) = sections.iter().find(admits) else {
+            return;
+        };
+        if !self.has_closed_folders(&rules.spot.site) {
+            return;
+        }
+        if let Some(first) = section.directives.first() {
+            let problem = format!(
+                "Apache admits clients by the section with `{}` ({}:{}), whatever the sections of folders say about the path that the rule makes: here requests get 403 where these refuse",
+                first.name, first.place.file, first.place.line
+            );
+            let hint =
+                "write the access control into the `<Directory>` of the files, then import again";
+            let directive = &rule.directive;
+            self.findings
+                .lost(&directive.place, &directive.name, &problem, hint);
         }
     }
 
@@ -207,6 +208,9 @@ impl Compiler<'_> {
         if let Some(next) = rule.next_index(&rules.list, state.index) {
             later.index = next;
             return self.rest(rules, &later);
+        }
+        if !rules.is_folder && has(&["PT", "PASSTHROUGH"]) {
+            return rules.content.clone();
         }
         match has(&["L", "LAST", "END", "PT", "PASSTHROUGH"]) {
             true => self.after(rules, text, has(&["END"])),
@@ -288,16 +292,22 @@ impl Compiler<'_> {
     }
 }
 
-/// True if a section for paths may hold for a path that a rule makes.
-fn may_hold(section: &Section, text: &Text) -> bool {
+/// True if a section for paths may hold for a path that a rule applies to.
+fn may_hold(section: &Section, rule: &Rule) -> bool {
     let Some(Location::Path(path)) = &section.location else {
         return true;
     };
+    let pattern = rule.directive.argument(0).trim_start_matches('^');
+    let pattern = pattern
+        .strip_prefix("/?")
+        .or(pattern.strip_prefix('/'))
+        .unwrap_or(pattern);
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "/-_".contains(one);
+    let end = pattern.find(|one| !is_plain(one));
+    let begin = pattern.get(..end.unwrap_or(pattern.len()));
+    let begin = format!("/{}", begin.unwrap_or_default());
     let path = path.trim_end_matches('/');
-    match text.0.first() {
-        Some(Piece::Text(first)) => first.starts_with(path) || path.starts_with(first.as_str()),
-        _ => true,
-    }
+    begin.starts_with(path) || path.starts_with(&begin)
 }
 
 /// A new path with the query that it begins, as `rewrite` has it.

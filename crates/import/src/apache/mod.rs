@@ -332,6 +332,7 @@ impl Compiler<'_> {
             access::report_satisfy(section, self.findings);
             restrict::report_rules(section, self.findings);
             restrict::report_index(section, self.findings);
+            restrict::report_names(section, &site, self.findings);
             self.report_aliases(section);
         }
         for section in &mut site.sections {

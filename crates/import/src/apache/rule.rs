@@ -215,6 +215,20 @@ impl Rule {
         })
     }
 
+    /// True if it gives the request another path, which Apache looks up in the folders at once: sections for paths are compared with the
+    /// path that the client asked for.
+    pub(super) fn changes_file(&self) -> bool {
+        let flags = self.flags();
+        let mut names = flags.iter().map(|(name, _)| name.as_str());
+        let leads_elsewhere = |name: &str| {
+            matches!(
+                name,
+                "PT" | "PASSTHROUGH" | "R" | "REDIRECT" | "P" | "PROXY"
+            )
+        };
+        self.directive.argument(1) != "-" && !self.refuses() && !names.any(leads_elsewhere)
+    }
+
     /// True if it does more than set variables.
     pub(super) fn acts(&self) -> bool {
         let ends = self.flags().iter().any(|(name, _)| {

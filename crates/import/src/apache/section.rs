@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
+use super::access;
 use super::grammar::Directive;
 use super::limit;
 use crate::output::{literal, when};
@@ -370,15 +371,28 @@ impl Section {
         is_path && self.file.is_none() && self.test.is_none() && self.other_methods.is_none()
     }
 
+    /// True if it is about paths of requests alone.
+    pub(super) fn is_of_paths(&self) -> bool {
+        self.stage >= Stage::Location && self.folder.is_none() && self.file.is_none()
+    }
+
     /// True if it has directives of access control.
     pub(super) fn controls_access(&self) -> bool {
-        let mut directives = self.directives.iter();
-        directives.any(|one| {
-            let key = one.key.as_str();
-            key.starts_with("require")
-                || matches!(key, "order" | "allow" | "deny")
-                || super::closing::closes(one)
-        })
+        self.directives.iter().any(access::is_of_access)
+    }
+
+    /// True if its access control admits no client.
+    pub(super) fn only_refuses(&self) -> bool {
+        let refuses = |one: &Directive| {
+            super::closing::closes(one)
+                || one.is("require") && one.word(0) == "all" && one.word(1) == "denied"
+                || one.is("deny") && one.word(1) == "all"
+                || one.is("order")
+        };
+        let directives = self.directives.iter();
+        directives
+            .filter(|one| access::is_of_access(one))
+            .all(refuses)
     }
 
     /// Where in a mapping it holds; `None` if nowhere.

@@ -87,7 +87,53 @@ impl Compiler<'_> {
         let content = self
             .out
             .add_route(&format!("{}-after-rules", site.name), steps);
-        self.apply_server_rules(site, list, content)
+        let entry = self.by_rule(site, &list);
+        let ends = (content.clone(), entry.unwrap_or(content));
+        self.apply_server_rules(site, list, ends)
+    }
+
+    /// The destination of a path that a rule outside of sections has made, without the access control of sections for paths: these are
+    /// compared with the path that the client asked for. `None` if there is no such rule or section.
+    fn by_rule(&mut self, site: &Rc<Site>, list: &[Rule]) -> Option<String> {
+        let is_asked = |section: &Section| section.is_of_paths() && section.controls_access();
+        if !list.iter().any(Rule::changes_file) || !site.sections.iter().any(is_asked) {
+            return None;
+        }
+        let mut other = Site::clone(site);
+        for section in &mut other.sections {
+            if section.is_of_paths() {
+                section.directives.retain(|one| !access::is_of_access(one));
+            }
+        }
+        // From a new path of folders' rules, it is the way of any request.
+        let begin = vec![json!({"action": {"pass": Self::entry(site)}})];
+        let begin = self.out.add_route(&format!("{}-by-rule", site.name), begin);
+        other.name = begin.trim_start_matches("routes/").to_owned();
+        let other = Rc::new(other);
+        let mut steps = self.server_redirects(&other);
+        steps.extend(self.folders(&other));
+        let steps = self.proxies(&other, steps);
+        Some(self.out.add_route(&format!("{}-files", other.name), steps))
+    }
+
+    /// True if sections of folders refuse requests of some clients, or of all.
+    pub(super) fn has_closed_folders(&mut self, site: &Site) -> bool {
+        let root = Mapping {
+            at: String::new(),
+            folder: root_folder(site),
+        };
+        let is_of_folders = |one: &&Section| {
+            matches!(one.stage, Stage::Folder | Stage::FolderMatch) && one.file.is_none()
+        };
+        let folders: Vec<Section> = site
+            .sections
+            .iter()
+            .filter(is_of_folders)
+            .cloned()
+            .collect();
+        let steps = vec![json!({"action": access::refusal()})];
+        let guarded = self.guarded(site, &folders, &root, &site.name, steps.clone());
+        guarded != steps
     }
 
     /// Makes the route of index files: Apache looks at them as if they had been requested, with all directives outside of sections.
@@ -113,18 +159,18 @@ impl Compiler<'_> {
             false => {
                 let wanted = format!("{}-index-files", site.name);
                 let content = self.out.add_route(&wanted, files);
-                steps.extend(self.apply_server_rules(site, list, content));
+                steps.extend(self.apply_server_rules(site, list, (content.clone(), content)));
             }
         }
         self.out.routes.insert(name, steps.into());
     }
 
-    /// The steps of rules outside of sections. Requests that they do not answer go on to `content`.
+    /// The steps of rules outside of sections. Requests that they do not answer go on to `content`, those with another path to `entry`.
     fn apply_server_rules(
         &mut self,
         site: &Rc<Site>,
         list: Vec<Rule>,
-        content: String,
+        (content, entry): (String, String),
     ) -> Vec<Value> {
         // A host that only redirects needs no folder.
         let nowhere = || Mapping {
@@ -145,7 +191,7 @@ impl Compiler<'_> {
             base: String::new(),
             relative: "/".to_owned(),
             spot,
-            entry: content.clone(),
+            entry,
             content,
             is_folder: false,
         };
@@ -166,7 +212,7 @@ impl Compiler<'_> {
             true => all.extend(steps),
             false => {
                 let content = self.out.add_route(name, steps);
-                all.extend(self.apply_server_rules(site, list, content));
+                all.extend(self.apply_server_rules(site, list, (content.clone(), content)));
             }
         }
         all
@@ -282,7 +328,36 @@ impl Compiler<'_> {
             entry,
         };
         steps.extend(self.spot(&spot, is_settled));
+        let steps = self.guarded_by_folders(&spot, steps);
         self.guarded(site, &site.sections, base, &part, steps)
+    }
+
+    /// Returns steps behind the access control of folders for paths that lead to nothing: Apache compares names of files with the first part
+    /// of such a path that is missing, so that a section for names cannot be said to admit clients there.
+    fn guarded_by_folders(&mut self, spot: &Spot, steps: Vec<Value>) -> Vec<Value> {
+        let admits =
+            |one: &Section| one.file.is_some() && one.controls_access() && !one.only_refuses();
+        let site = Rc::clone(&spot.site);
+        if !site.sections.iter().any(admits) {
+            return steps;
+        }
+        let is_of_folders = |one: &&Section| one.file.is_none();
+        let folders: Vec<Section> = site
+            .sections
+            .iter()
+            .filter(is_of_folders)
+            .cloned()
+            .collect();
+        let name = format!("{}-named", spot.name);
+        let content = self.out.add_route(&name, steps);
+        let content = json!({"pass": content});
+        let plain = vec![json!({"action": content.clone()})];
+        let missing = self.guarded(&site, &folders, &spot.base, &name, plain.clone());
+        if missing == plain {
+            return plain;
+        }
+        let missing = json!({"pass": self.out.add_route(&name, missing)});
+        self.file_test(spot, &content, &content, &missing)
     }
 
     /// Returns steps behind those of access control.

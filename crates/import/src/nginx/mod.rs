@@ -206,6 +206,8 @@ impl Compiler<'_> {
             entry: String::new(),
             named: BTreeMap::new(),
             others: Vec::new(),
+            successful: Vec::new(),
+            named_handlers: BTreeSet::new(),
             prefix: None,
             expression: None,
             is_exact: false,

@@ -1,8 +1,11 @@
 //! Pages for errors, and the way to locations that only an answer leads to (`X-Accel-Redirect`).
 
 use serde_json::{Map, Value, json};
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
 
 use super::error_page::{ErrorPage, ResponseStatus};
+use super::location::Match;
 use super::site::{Compiler, Site};
 use crate::output::when;
 use crate::template::{Piece, Text};
@@ -19,10 +22,23 @@ impl Compiler<'_> {
                     continue;
                 };
                 for status in &page.statuses {
+                    let mut action = action.clone();
+                    let is_kept = page.answer == ResponseStatus::Kept;
+                    if let Some(action) = action.as_object_mut()
+                        && is_kept
+                        && Self::is_successful(site, page)
+                    {
+                        action.insert("response_status".to_owned(), (*status).into());
+                    }
                     // The first one that names a status has it, as in nginx.
-                    let entry = actions.entry(status.to_string());
-                    entry.or_insert_with(|| action.clone());
+                    actions.entry(status.to_string()).or_insert(action);
                 }
+            }
+            // Lists are inherited whole or not at all.
+            let outer = around.map(|around| around.scope.error_pages.iter());
+            for status in outer.into_iter().flatten().flat_map(|page| &page.statuses) {
+                let own = actions.entry(status.to_string());
+                own.or_insert_with(|| json!({"return": status}));
             }
             if !actions.is_empty() {
                 options.insert("error_pages".to_owned(), actions.into());
@@ -35,6 +51,20 @@ impl Compiler<'_> {
             options.insert("intercept_errors".to_owned(), intercepts.into());
         }
         options
+    }
+
+    /// True if a page is of a location that answers with a status below 300: in nginx, the status of the error stays.
+    fn is_successful(site: &Site, page: &ErrorPage) -> bool {
+        site.successful.iter().any(|how| match how {
+            Match::Named(name) => *name == page.target,
+            other => {
+                let pattern = Pattern::parse(&other.pattern(), DECODED).ok();
+                pattern.is_none_or(|pattern| {
+                    let found = pattern.found_in(page.target.as_bytes());
+                    found.unwrap_or(true)
+                })
+            }
+        })
     }
 
     fn page(&mut self, site: &Site, page: &ErrorPage) -> Option<Value> {

@@ -122,7 +122,8 @@ impl Compiler<'_> {
             return self.status(site, 403);
         }
         let has_text = statement.arguments().len() > 1;
-        if let (false, Some(destination)) = (has_text, site.named_page(status)) {
+        let page = site.named_page(status).filter(|_| !site.is_question);
+        if let (false, Some(destination)) = (has_text, page) {
             // The request goes on with its method and its body.
             return json!({"pass": destination});
         }
@@ -200,6 +201,8 @@ impl Compiler<'_> {
             };
             let after = match flag {
                 "last" => site.entry.clone(),
+                // A path of another one is looked up as one from inside.
+                "break" if exits.block.is_none() => exits.rewritten.to_owned(),
                 "break" => exits.content.to_owned(),
                 _ => self.rest(site, rest, exits, exits.rewritten),
             };

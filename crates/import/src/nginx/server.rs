@@ -147,9 +147,15 @@ impl Compiler<'_> {
         before: &Site,
         (block, locations): (&[Statement], &[Location<'_>]),
     ) -> Vec<Way> {
+        let succeeds = |one: &&Location<'_>| returns_success(one.statement.inner());
+        let successful = locations.iter().filter(succeeds);
+        site.successful = successful.map(|one| one.how.clone()).collect();
         for location in locations {
             match &location.how {
                 Match::Named(name) => {
+                    if has_handler(location.statement.inner()) {
+                        site.named_handlers.insert(name.clone());
+                    }
                     let route = self
                         .out
                         .route_name(&format!("{}-{}", site.name, slug(name)));
@@ -427,6 +433,14 @@ impl Compiler<'_> {
             true => Map::new(),
             false => self.pages(&site, Some(around)),
         };
+        if let Some(page) = site.scope.error_pages.first()
+            && site.is_question
+            && !has_handler(block)
+        {
+            let problem = "nginx replaces the answer to an authentication request, too, so that clients may be let in: here its own status counts";
+            let hint = "write `error_page` into the locations that ask, then import again";
+            self.findings.lost(&page.place, "error_page", problem, hint);
+        }
         pages.extend(self.place_settings(&site, &around.scope));
         let text = Value::from(steps.clone()).to_string();
         if !["\"share\":", "\"pass\":"]
@@ -505,6 +519,13 @@ impl Compiler<'_> {
             let steps = self.location_steps(&site, location);
             let action = self.as_action(&format!("{}-inner", site.name), steps);
             let outside = self.outside(&site, location);
+            if outside.is_some() {
+                let problem =
+                    "within a location with an expression, requests from inside get 404 as well";
+                let hint = "write the location beside the one that it is in, then import again";
+                let place = &location.statement.place;
+                self.findings.lost(place, "internal", problem, hint);
+            }
             ways.push((location, Answer { action, outside }));
         }
         steps_from_outside(&order(&ways))
@@ -543,6 +564,18 @@ fn has_handler(block: &[Statement]) -> bool {
     block
         .iter()
         .any(|statement| is_handler(statement) || has_handler(statement.inner()))
+}
+
+/// True if a block answers with a status below 300. The depth is that of blocks, which the parser bounds.
+fn returns_success(block: &[Statement]) -> bool {
+    block.iter().any(|one| match one.name() {
+        "return" => one
+            .argument(0)
+            .parse::<u16>()
+            .is_ok_and(|status| status < 300),
+        "if" => returns_success(one.inner()),
+        _ => false,
+    })
 }
 
 /// Returns `$request_filename`: below a `root`, or behind the path that an `alias` stands at.
