@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::error_page::{ErrorPage, ResponseStatus};
 use super::if_block::is_handler;
 use super::scope::Folder;
 use super::site::{Compiler, Site};
@@ -329,7 +330,7 @@ impl Compiler<'_> {
                 .folder
                 .as_ref()
                 .is_some_and(|folder| folder.is_alias);
-        let answers_any_method = self.answers_any_method(site, tries);
+        let answers_any_method = Self::answers_any_method(site, tries);
         let is_tried = tries.is_some();
         if tries_folder && plain_index.is_none() && !is_whole_file {
             let action = self.folder(site, &index, last.clone());
@@ -363,16 +364,23 @@ impl Compiler<'_> {
 
     /// True if something that answers requests of any method, and is no server or application, stands in for a missing file: nginx refuses
     /// such methods where there is a file.
-    fn answers_any_method(&self, site: &Site, tries: Option<&Statement>) -> bool {
+    fn answers_any_method(site: &Site, tries: Option<&Statement>) -> bool {
         let target = match tries {
             Some(tries) => tries.arguments().last(),
             None => site.scope.not_found(),
         };
-        target.is_some_and(|target| {
-            let is_named = target.starts_with('@');
-            (is_named || tries.is_none())
-                && !target.starts_with('=')
-                && !site.named_handlers.contains(target)
+        let is_page = |page: &ErrorPage| {
+            let is_missing = |status: &u16| matches!(status, 403 | 404);
+            page.answer != ResponseStatus::Kept && page.statuses.iter().any(is_missing)
+        };
+        let has_page = site.scope.error_pages.iter().any(is_page);
+        target.map_or(has_page, |target| {
+            let is_own = target.starts_with('@') || tries.is_none();
+            let is_handled = site.named_handlers.contains(target);
+            match target.starts_with('=') {
+                true => has_page,
+                false => is_own && !is_handled,
+            }
         })
     }
 
@@ -458,10 +466,16 @@ impl Compiler<'_> {
             item.extend(file);
             share.insert("index".to_owned(), "".into());
             if self.is_elsewhere(site, name) {
-                share.insert(
-                    "found".to_owned(),
-                    json!({"rewrite": item.template(), "pass": site.again}),
-                );
+                let found = match Self::may_be_replaced(site) {
+                    false => json!({"rewrite": item.template(), "pass": site.again}),
+                    true => {
+                        let problem = "clients that may not see a folder would get the page that the location of its index has for that: folders get 403";
+                        let hint = "write the same `error_page` into both locations, or `try_files $uri/index.html =404`";
+                        self.findings.lost(&place, "index", problem, hint);
+                        self.status(site, 403)
+                    }
+                };
+                share.insert("found".to_owned(), found);
                 share.insert("fallback".to_owned(), action);
                 action = Value::Object(share);
             } else {
@@ -470,6 +484,18 @@ impl Compiler<'_> {
             }
         }
         action
+    }
+
+    /// True if a location may have a page with another status for requests that this one refuses: a request is refused where it ends.
+    fn may_be_replaced(site: &Site) -> bool {
+        let guards = &site.scope.guards;
+        let is_guarded = guards.realm.is_some() || guards.question.is_some();
+        let pages = &site.scope.error_pages;
+        let is_own = |status: &u16| pages.iter().any(|page| page.statuses.contains(status));
+        let mut refusals = [401, 403]
+            .into_iter()
+            .filter(|one| site.paged.contains(one));
+        is_guarded && refusals.any(|status| !is_own(&status))
     }
 
     /// Gives a folder without an index its answer: a list, or 403.
@@ -553,7 +579,11 @@ impl Compiler<'_> {
                 return self.internal(site, &target, place);
             }
             return match code.parse() {
-                Ok(code) => self.status(site, code),
+                // The request goes on with its method and its body.
+                Ok(code) => match site.named_page(code).filter(|_| !site.is_question) {
+                    Some(destination) => json!({"pass": destination}),
+                    None => self.status(site, code),
+                },
                 Err(_) => self.status(site, 404),
             };
         }

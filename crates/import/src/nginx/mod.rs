@@ -207,6 +207,7 @@ impl Compiler<'_> {
             named: BTreeMap::new(),
             others: Vec::new(),
             successful: Vec::new(),
+            paged: BTreeSet::new(),
             named_handlers: BTreeSet::new(),
             prefix: None,
             expression: None,

@@ -199,6 +199,12 @@ impl Compiler<'_> {
             let Some(rewritten) = self.new_path(&inner, replacement, place, "rewrite") else {
                 return vec![step(conditions, refusal)];
             };
+            if flag == "break" && exits.block.is_some() && leaves_alias(site, replacement) {
+                let problem = "the new path is none of the location, from which its `alias` takes the rest: requests here get 403";
+                let hint = "write `root` in place of `alias`, then import again";
+                self.findings.lost(place, "rewrite", problem, hint);
+                return vec![step(conditions, refusal)];
+            }
             let after = match flag {
                 "last" => site.entry.clone(),
                 // A path of another one is looked up as one from inside.
@@ -330,6 +336,13 @@ impl Compiler<'_> {
     }
 }
 
+/// True if a path does not begin as that of a location with an `alias`.
+fn leaves_alias(site: &Site, path: &str) -> bool {
+    let folder = site.scope.folder.as_ref().filter(|folder| folder.is_alias);
+    let at = folder.and_then(|folder| folder.at.as_deref());
+    at.is_some_and(|at| !path.starts_with(at))
+}
+
 /// The query that a client sent, at the end of another one.
 const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
 
@@ -400,7 +413,11 @@ impl Compiler<'_> {
         if !(is_chosen || may_branch && condition.is_some()) {
             self.report_unchosen(site, statement);
         }
-        if effect == Inside::Variables && (is_chosen || !may_branch) {
+        // As in nginx, `try_files` does not apply within an `if`, whatever stands in it.
+        let mut block = exits.block.into_iter().flatten();
+        let leaves_tries =
+            effect == Inside::Variables && block.any(|one| one.name() == "try_files");
+        if effect == Inside::Variables && !leaves_tries && (is_chosen || !may_branch) {
             return Vec::new();
         }
         // The existence of a folder decides about a redirect, not about access to the content.
@@ -426,7 +443,7 @@ impl Compiler<'_> {
             scoped.meaning.captures = Some(captured.clone());
             scoped.meaning.groups.extend(named.clone());
         }
-        let is_branch = effect == Inside::Content || !is_chosen;
+        let is_branch = effect == Inside::Content || leaves_tries || !is_chosen;
         let content = match is_branch {
             true => match self.branch(&mut scoped, inner, exits, &site.scope) {
                 Some(content) => content,

@@ -1,5 +1,7 @@
 //! A `server`: its locations, in the order in which nginx would find them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
@@ -147,9 +149,14 @@ impl Compiler<'_> {
         before: &Site,
         (block, locations): (&[Statement], &[Location<'_>]),
     ) -> Vec<Way> {
-        let succeeds = |one: &&Location<'_>| returns_success(one.statement.inner());
+        let succeeds = |one: &&Location<'_>| returns(one.statement.inner(), |status| status < 300);
         let successful = locations.iter().filter(succeeds);
-        site.successful = successful.map(|one| one.how.clone()).collect();
+        let kind = |one: &Location<'_>| {
+            let block = one.statement.inner();
+            (one.how.clone(), returns(block, |status| status == 204))
+        };
+        site.successful = successful.map(kind).collect();
+        site.paged = paged(block);
         for location in locations {
             match &location.how {
                 Match::Named(name) => {
@@ -295,6 +302,18 @@ impl Compiler<'_> {
         (block, locations): (&[Statement], &[Location<'_>]),
     ) {
         let mut wanted = Vec::new();
+        // The path that the client asked for is known in another field than the path of the request.
+        let differs = !looks_at_path(block) || block.iter().any(is_about_request);
+        let report = |compiler: &mut Self, path: &str| {
+            if let Some(rewrite) = leading_away(block, path).filter(|_| differs) {
+                let problem = format!(
+                    "nginx applies it to the authentication requests for `{path}`, too, and takes the answer of the new path: here they are answered by their own location, or refused"
+                );
+                let hint = "write it into the locations that need it, then import again";
+                let place = &rewrite.place;
+                compiler.findings.lost(place, "rewrite", &problem, hint);
+            }
+        };
         named_paths(block, &mut wanted);
         let of_http = site.scope.guards.asked_paths();
         wanted.extend(of_http.map(|(path, is_mirror)| (path.to_owned(), is_mirror)));
@@ -308,6 +327,7 @@ impl Compiler<'_> {
                     site.mirrors.insert(path, upstream);
                 }
             } else if !site.questions.contains_key(&path) {
+                report(self, &path);
                 let mut asking = site.clone();
                 Self::asked_about(&mut asking);
                 let steps = self.location_steps(&asking, location);
@@ -519,13 +539,14 @@ impl Compiler<'_> {
             let steps = self.location_steps(&site, location);
             let action = self.as_action(&format!("{}-inner", site.name), steps);
             let outside = self.outside(&site, location);
-            if outside.is_some() {
-                let problem =
-                    "within a location with an expression, requests from inside get 404 as well";
+            // No page stands in for it: one from inside may be refused in another way.
+            let outside = outside.map(|_| {
+                let problem = "within a location with an expression, requests from inside get 403 like all others";
                 let hint = "write the location beside the one that it is in, then import again";
                 let place = &location.statement.place;
                 self.findings.lost(place, "internal", problem, hint);
-            }
+                json!({"return": 403, "body": "403 Forbidden\n"})
+            });
             ways.push((location, Answer { action, outside }));
         }
         steps_from_outside(&order(&ways))
@@ -566,14 +587,51 @@ fn has_handler(block: &[Statement]) -> bool {
         .any(|statement| is_handler(statement) || has_handler(statement.inner()))
 }
 
-/// True if a block answers with a status below 300. The depth is that of blocks, which the parser bounds.
-fn returns_success(block: &[Statement]) -> bool {
+/// True for an `if` about the target that the client asked for.
+fn is_about_request(statement: &Statement) -> bool {
+    let mut arguments = statement.arguments().iter();
+    statement.name() == "if" && arguments.any(|one| one.contains("request_uri"))
+}
+
+/// The first directive that leads a path to another one. The depth is that of blocks, which the parser bounds.
+fn leading_away<'s>(block: &'s [Statement], path: &str) -> Option<&'s Statement> {
+    block.iter().find_map(|one| match one.name() {
+        "rewrite" if !matches!(one.argument(2), "redirect" | "permanent") => {
+            let pattern = Pattern::parse(&format!("~{}", one.argument(0)), DECODED).ok();
+            let found = pattern.is_none_or(|pattern| {
+                let found = pattern.found_in(path.as_bytes());
+                found.unwrap_or(true)
+            });
+            found.then_some(one)
+        }
+        "if" => leading_away(one.inner(), path),
+        _ => None,
+    })
+}
+
+/// The statuses for which locations have pages with another status. The depth is that of blocks, which the parser bounds.
+fn paged(block: &[Statement]) -> BTreeSet<u16> {
+    let mut found = BTreeSet::new();
+    for location in block.iter().filter(|one| one.name() == "location") {
+        let pages = location
+            .inner()
+            .iter()
+            .filter(|one| one.name() == "error_page");
+        for words in pages.map(Statement::arguments) {
+            if words.iter().any(|word| word.starts_with('=')) {
+                found.extend(words.iter().filter_map(|word| word.parse::<u16>().ok()));
+            }
+        }
+        found.extend(paged(location.inner()));
+    }
+    found
+}
+
+/// True if a block answers with such a status. The depth is that of blocks, which the parser bounds.
+fn returns(block: &[Statement], is_meant: fn(u16) -> bool) -> bool {
     block.iter().any(|one| match one.name() {
-        "return" => one
-            .argument(0)
-            .parse::<u16>()
-            .is_ok_and(|status| status < 300),
-        "if" => returns_success(one.inner()),
+        "return" => one.argument(0).parse::<u16>().is_ok_and(is_meant),
+        "if" => returns(one.inner(), is_meant),
         _ => false,
     })
 }
