@@ -436,7 +436,7 @@ fn a_refused_index_closes_its_folder() {
             steps.iter().find(matches).unwrap()["action"].clone()
         };
         let mut first = action("s", "/x/");
-        // What stands in for a missing folder is not asked about its index.
+        // A missing folder is not asked about its index.
         if first["folder"].is_object() {
             first = first["folder"].clone();
         }

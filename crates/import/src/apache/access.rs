@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::closing::is_require;
 use super::grammar::Directive;
 use super::limit;
 use super::meaning::Meaning;
@@ -219,22 +220,6 @@ fn basic(section: &Section) -> Option<Map<String, Value>> {
         basic.insert("realm".to_owned(), realm.into());
     }
     Some(basic)
-}
-
-/// True for a directive that admits or refuses clients.
-pub(super) fn is_of_access(directive: &Directive) -> bool {
-    let is_order = matches!(
-        directive.key.as_str(),
-        "order" | "allow" | "deny" | "satisfy"
-    );
-    is_order || is_require(directive) || super::closing::closes(directive)
-}
-
-fn is_require(directive: &Directive) -> bool {
-    matches!(
-        directive.key.as_str(),
-        "require" | "requireany" | "requireall" | "requirenone"
-    )
 }
 
 fn any(directives: &[&Directive], login: Option<&Login>, access: &mut Access<'_>) -> Who {

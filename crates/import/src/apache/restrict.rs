@@ -1,8 +1,7 @@
 //! Restrictions other than logins and addresses: methods, TLS, certificates of clients. Each becomes a section that
 //! refuses.
 
-use super::access;
-use super::closing::REFUSES;
+use super::closing::{self, REFUSES};
 use super::grammar::Directive;
 use super::rule::{Rule, rules_of};
 use super::section::{Extent, Folder, Mapping, Section, Stage};
@@ -96,7 +95,7 @@ pub(super) fn report_names(section: &Section, site: &Site, findings: &mut Findin
         place(Extent::Wide) != place(Extent::Narrow)
     };
     let mut directives = section.directives.iter();
-    if let Some(directive) = directives.find(|one| access::is_of_access(one))
+    if let Some(directive) = directives.find(|one| closing::is_of_access(one))
         && site.mappings.iter().any(differs)
     {
         let problem = "sections with wildcards admit clients to folders, and refuse them for folders and files: requests for files of such names may get 403";

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
-use super::access;
+use super::closing;
 use super::grammar::Directive;
 use super::limit;
 use crate::output::{literal, when};
@@ -378,20 +378,20 @@ impl Section {
 
     /// True if it has directives of access control.
     pub(super) fn controls_access(&self) -> bool {
-        self.directives.iter().any(access::is_of_access)
+        self.directives.iter().any(closing::is_of_access)
     }
 
     /// True if its access control admits no client.
     pub(super) fn only_refuses(&self) -> bool {
         let refuses = |one: &Directive| {
-            super::closing::closes(one)
+            closing::closes(one)
                 || one.is("require") && one.word(0) == "all" && one.word(1) == "denied"
                 || one.is("deny") && one.word(1) == "all"
                 || one.is("order")
         };
         let directives = self.directives.iter();
         directives
-            .filter(|one| access::is_of_access(one))
+            .filter(|one| closing::is_of_access(one))
             .all(refuses)
     }
 

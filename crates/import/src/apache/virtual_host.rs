@@ -6,6 +6,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::access::{self, Access};
+use super::closing;
 use super::delivery::{differing, directives_of, root_folder};
 use super::environment::Time;
 use super::grammar::Directive;
@@ -102,7 +103,7 @@ impl Compiler<'_> {
         let mut other = Site::clone(site);
         for section in &mut other.sections {
             if section.is_of_paths() {
-                section.directives.retain(|one| !access::is_of_access(one));
+                section.directives.retain(|one| !closing::is_of_access(one));
             }
         }
         // From a new path of folders' rules, it is the way of any request.

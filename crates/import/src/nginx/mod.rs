@@ -32,6 +32,7 @@ mod place_options;
 mod places;
 mod protect;
 mod proxy;
+mod query;
 mod redirects;
 mod rewrite;
 mod scope;

@@ -7,6 +7,7 @@ use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::closing;
+use super::error_page::ResponseStatus;
 use super::if_block::is_handler;
 use super::index_file::looks_at_path;
 use super::location::{
@@ -453,7 +454,18 @@ impl Compiler<'_> {
             true => Map::new(),
             false => self.pages(&site, Some(around)),
         };
-        if let Some(page) = site.scope.error_pages.first()
+        // Others refuse all the same.
+        let mut changing = site.scope.error_pages.iter();
+        let changing = changing.find(|page| {
+            let is_refusal = |status: &u16| matches!(status, 401 | 403 | 404);
+            let admits = match page.answer {
+                ResponseStatus::Kept => false,
+                ResponseStatus::Own => true,
+                ResponseStatus::Fixed(status) => status < 300,
+            };
+            admits && page.statuses.iter().any(is_refusal)
+        });
+        if let Some(page) = changing
             && site.is_question
             && !has_handler(block)
         {
