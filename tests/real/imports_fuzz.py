@@ -257,7 +257,9 @@ def main():
                 batch = sites[begin:begin + BATCH]
                 for (number, site), (faults, lost) in zip(batch, bench.run(kind, [site for _, site in batch])):
                     counts["sites"] += 1
-                    counts["requests"] += len(requests_of(MAKERS[kind], ""))
+                    asked = len(requests_of(MAKERS[kind], ""))
+                    counts["requests"] += asked
+                    counts["alike"] += asked - len(faults)
                     counts["with a reported loss"] += bool(lost)
                     shown = [fault for fault in faults if fault.kind == "EXPOSED" or not lost]
                     counts.update(fault.kind for fault in shown)

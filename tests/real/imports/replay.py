@@ -40,6 +40,8 @@ class Answer:
     fields: dict = field(default_factory=dict)
     # Fields after the body.
     trailers: dict = field(default_factory=dict)
+    # It lets the client see nothing, whatever its status.
+    is_refusal: bool = False
 
 
 class Response(http.client.HTTPResponse):
