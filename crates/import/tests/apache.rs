@@ -435,7 +435,11 @@ fn a_refused_index_closes_its_folder() {
             };
             steps.iter().find(matches).unwrap()["action"].clone()
         };
-        let first = action("s", "/x/");
+        let mut first = action("s", "/x/");
+        // A missing folder is not asked about its index.
+        if first["folder"].is_object() {
+            first = first["folder"].clone();
+        }
         assert_eq!(first["rewrite"], json!("${uri}index.html"), "{text}");
         let checks = first["pass"].as_str().unwrap().replace("routes/", "");
         let refused = action(&checks, "/x/index.html");

@@ -1,10 +1,12 @@
 """Requests that are sent to two servers, and how their answers may differ."""
 
 import http.client
+import json
 import re
 import socket
 import ssl
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from urllib.parse import urljoin, urlsplit
 
 # Stands for the time of the file as the old server has it.
@@ -36,9 +38,30 @@ class Answer:
     location: str
     content_type: str
     fields: dict = field(default_factory=dict)
+    # Fields after the body.
+    trailers: dict = field(default_factory=dict)
+    # It lets the client see nothing, whatever its status.
+    is_refusal: bool = False
+
+
+class Response(http.client.HTTPResponse):
+    """One that keeps the fields after its body; the library discards them."""
+
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        self.trailers = {}
+
+    def _read_and_discard_trailer(self):
+        self.trailers = {name.lower(): value for name, value in http.client.parse_headers(self.fp).items()}
 
 
 def connection_for(port, request):
+    connection = opened(port, request)
+    connection.response_class = Response
+    return connection
+
+
+def opened(port, request):
     if not request.tls:
         return http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     context = ssl.create_default_context()
@@ -84,7 +107,8 @@ def ask(port, request):
         fields = {}
         for name, value in response.getheaders():
             fields[name.lower()] = f"{fields[name.lower()]}, {value}" if name.lower() in fields else value
-        return Answer(response.status, response.read(), fields.get("location", ""), fields.get("content-type", ""), fields)
+        body = response.read()
+        return Answer(response.status, body, fields.get("location", ""), fields.get("content-type", ""), fields, response.trailers)
     except (socket.timeout, http.client.HTTPException, ConnectionError) as error:
         return Answer(0, repr(error).encode(), "", "")
     finally:
@@ -150,11 +174,13 @@ class Comparison:
         own_page = old.status in SERVERS_OWN and b"server page" not in old.body and not is_of_application(old)
         if not own_page:
             old_body, new_body = (self.cleaned(body.replace(str(port).encode(), b"PORT"))
-                                  for body, port in ((old.body, self.old_port), (new.body, self.new_port)))
+                                  for body, port in ((listed(old), self.old_port), (listed(new), self.new_port)))
             if old_body != new_body:
                 differing.append("body")
             if kind(old.content_type) != kind(new.content_type):
                 differing.append("type")
+            if old.trailers != new.trailers:
+                differing.append("trailers")
         for name in self.fields:
             if old.fields.get(name) != new.fields.get(name) and not own_page:
                 differing.append(name)
@@ -163,6 +189,24 @@ class Comparison:
     @staticmethod
     def shown(answer):
         return f"{answer.status} {answer.content_type} {answer.location} {answer.body[:300]!r}"
+
+
+def listed(answer):
+    """The body; of a folder that is listed as JSON the entries, in the order of their names: servers have other words for the same."""
+    if kind(answer.content_type) != "application/json":
+        return answer.body
+    try:
+        found = json.loads(answer.body)
+        entries = found["entries"] if isinstance(found, dict) else found
+        same = [(one["name"].rstrip("/"), one["type"], one.get("size"), changed(one)) for one in entries]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return answer.body
+    return json.dumps(sorted(same)).encode()
+
+
+def changed(entry):
+    """The time of an entry in a list, in seconds."""
+    return entry["modified"] if "modified" in entry else int(parsedate_to_datetime(entry["mtime"]).timestamp())
 
 
 def is_of_application(answer):

@@ -23,10 +23,10 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
-from imports.replay import Request, kind, place
+from imports.replay import Request, kind, listed, place
 
 # Fields that two servers may set differently without an effect on the client.
-TECHNICAL = {"date", "server", "connection", "keep-alive", "content-length", "transfer-encoding", "location"}
+TECHNICAL = {"date", "trailer", "server", "connection", "keep-alive", "content-length", "transfer-encoding", "location"}
 # Fields of which only the presence is compared.
 PRESENT = {"etag", "last-modified"}
 # Times of `Expires` that are the same at any time; a cache that knows `Cache-Control` does not look at the others.
@@ -108,6 +108,8 @@ def differences(server, request, old, new):
         after = re.sub(rb"(?mi)^(http_)?x.forwarded.port.*\n", b"", content(new)) if server == "caddy" else content(new)
         if content(old) != after and request.method != "HEAD":
             found.append(f"body {old.body[:400]!r} → {new.body[:400]!r}")
+        if old.trailers != new.trailers:
+            found.append(f"trailers {old.trailers!r} → {new.trailers!r}")
     if old.fields.get("expires") not in FIXED_TIMES:
         ignored |= {"expires"}
     if old.status >= 400:
@@ -119,6 +121,9 @@ def differences(server, request, old, new):
     if server == "apache":
         # Apache names the fields that its conditions looked at, and says that a compressed file has ranges.
         ignored |= {"vary", "accept-ranges"}
+    if listed(new) != new.body:
+        # No script may be made of a list.
+        ignored |= {"x-content-type-options"}
     names = sorted((set(old.fields) | set(new.fields)) - TECHNICAL - ignored)
     for name in names:
         before, after = old.fields.get(name), new.fields.get(name)
@@ -132,8 +137,8 @@ def differences(server, request, old, new):
 
 
 def content(answer):
-    """The body, not compressed."""
-    return gzip.decompress(answer.body) if answer.fields.get("content-encoding") == "gzip" and answer.body else answer.body
+    """The body, not compressed; lists of folders are in the order of their names."""
+    return gzip.decompress(answer.body) if answer.fields.get("content-encoding") == "gzip" and answer.body else listed(answer)
 
 
 def exposes(old, new):

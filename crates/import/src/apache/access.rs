@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::closing::is_require;
 use super::grammar::Directive;
 use super::limit;
 use super::meaning::Meaning;
@@ -219,13 +220,6 @@ fn basic(section: &Section) -> Option<Map<String, Value>> {
         basic.insert("realm".to_owned(), realm.into());
     }
     Some(basic)
-}
-
-fn is_require(directive: &Directive) -> bool {
-    matches!(
-        directive.key.as_str(),
-        "require" | "requireany" | "requireall" | "requirenone"
-    )
 }
 
 fn any(directives: &[&Directive], login: Option<&Login>, access: &mut Access<'_>) -> Who {

@@ -64,6 +64,23 @@ pub(super) fn closes(directive: &Directive) -> bool {
     closing(key).is_some() || !harmless_directives::is_known(key)
 }
 
+/// True for a directive that admits or refuses clients.
+pub(super) fn is_of_access(directive: &Directive) -> bool {
+    let is_order = matches!(
+        directive.key.as_str(),
+        "order" | "allow" | "deny" | "satisfy"
+    );
+    is_order || is_require(directive) || closes(directive)
+}
+
+/// True for a requirement that clients must meet.
+pub(super) fn is_require(directive: &Directive) -> bool {
+    matches!(
+        directive.key.as_str(),
+        "require" | "requireany" | "requireall" | "requirenone"
+    )
+}
+
 /// The key of a directive that refuses all requests that its section is about. No file has it: other directives are made of it.
 pub(super) const REFUSES: &str = "(refuses)";
 

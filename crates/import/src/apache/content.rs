@@ -88,12 +88,12 @@ impl Compiler<'_> {
             }
         }
         let list = self.list(spot, &fallback);
-        if !index.is_empty() || list.is_some() {
+        if !index.is_empty() || list.is_some() || fallback.is_some() {
             // A folder without an index is that of `FallbackResource`, and not of a front controller's rules.
             let own = fallback.clone().filter(|_| scripts.is_none());
-            // It is that of each name that has no file, so that there is a list only without names.
+            // It is that of each name that has no file, so that there is a list only without names, and no fallback without them.
             let last = match index.is_empty() {
-                true => list.or(own.clone()),
+                true => list,
                 false => own.clone().or(list),
             };
             let last = last.or_else(|| {
@@ -610,32 +610,6 @@ pub(super) fn follows(options: &Directive) -> Option<bool> {
     } else {
         is_absolute.then_some(false)
     }
-}
-
-/// True if the `Options` of a place allow to follow links, be it those of the owner only: Apache applies rules of folders only there.
-pub(super) fn may_follow_links(spot: &Spot) -> bool {
-    let mut sections: Vec<&Section> = spot.sections().collect();
-    sections.reverse();
-    let (mut any, mut own) = (true, false);
-    let directives = sections.iter().flat_map(|section| &section.directives);
-    for options in directives.filter(|directive| directive.is("options")) {
-        if !options.argument(0).starts_with(['+', '-']) {
-            (any, own) = (false, false);
-        }
-        for word in &options.arguments {
-            let adds = !word.starts_with('-');
-            match word
-                .trim_start_matches(['+', '-'])
-                .to_ascii_lowercase()
-                .as_str()
-            {
-                "followsymlinks" | "all" => any = adds,
-                "symlinksifownermatch" => own = adds,
-                _ => {}
-            }
-        }
-    }
-    any || own
 }
 
 /// True if an expression for names has none but those that end with `.php`.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::meaning::{Captures, Meaning};
 use super::proxy::guards;
 use super::rule::{Rule, Rules, State};
-use super::section::Mapping;
+use super::section::{Location, Mapping, Section};
 use super::site::Compiler;
 use crate::output::when;
 use crate::template::{Piece, Text, script_text};
@@ -108,6 +108,9 @@ impl Compiler<'_> {
         let text = with_query(text, query, &flags, &state.meaning, captured)?;
         let begins_anew = rules.is_folder && then == rules.entry;
         let action = json!({"rewrite": text.template(), "pass": then});
+        if !rules.is_folder && !state.is_rewritten && !has(&["PT", "PASSTHROUGH"]) {
+            return Ok(Effect::Act(self.behind_locations(rules, rule, action)));
+        }
         if !begins_anew {
             return Ok(Effect::Act(action));
         }
@@ -121,6 +124,51 @@ impl Compiler<'_> {
             .out
             .add_route(&format!("{}-changed", rules.spot.name), steps);
         Ok(Effect::Act(json!({"pass": changed})))
+    }
+
+    /// Returns the action of a rule outside of sections behind the access control of `<Location>`, which Apache compares with the path that
+    /// the client asked for.
+    fn behind_locations(&mut self, rules: &Rules, rule: &Rule, action: Value) -> Value {
+        let site = &rules.spot.site;
+        let is_of_paths = |one: &&Section| one.is_of_paths();
+        let sections: Vec<Section> = site.sections.iter().filter(is_of_paths).cloned().collect();
+        self.report_admitting(rules, rule, &sections);
+        let mapping = Mapping {
+            at: String::new(),
+            folder: String::new(),
+        };
+        let part = format!("{}-rule", site.name);
+        let steps = vec![json!({"action": action})];
+        let inner = self.guarded(site, &sections, &mapping, &part, steps);
+        match inner.as_slice() {
+            [only] if only.get("match").is_none() => {
+                only.get("action").cloned().unwrap_or_default()
+            }
+            _ => json!({"pass": self.out.add_route(&part, inner)}),
+        }
+    }
+
+    /// Reports a section for paths that lets clients in, whatever the folders of the path that a rule makes say: here, both are asked.
+    fn report_admitting(&mut self, rules: &Rules, rule: &Rule, sections: &[Section]) {
+        let admits =
+            |one: &&Section| one.controls_access() && !one.only_refuses() && may_hold(one, rule);
+        let Some(section) = sections.iter().find(admits) else {
+            return;
+        };
+        if !self.has_closed_folders(&rules.spot.site) {
+            return;
+        }
+        if let Some(first) = section.directives.first() {
+            let problem = format!(
+                "Apache admits clients by the section with `{}` ({}:{}), whatever the sections of folders say about the path that the rule makes: here requests get 403 where these refuse",
+                first.name, first.place.file, first.place.line
+            );
+            let hint =
+                "write the access control into the `<Directory>` of the files, then import again";
+            let directive = &rule.directive;
+            self.findings
+                .lost(&directive.place, &directive.name, &problem, hint);
+        }
     }
 
     /// The effect of a rule that leaves the path as it is.
@@ -160,6 +208,9 @@ impl Compiler<'_> {
         if let Some(next) = rule.next_index(&rules.list, state.index) {
             later.index = next;
             return self.rest(rules, &later);
+        }
+        if !rules.is_folder && has(&["PT", "PASSTHROUGH"]) {
+            return rules.content.clone();
         }
         match has(&["L", "LAST", "END", "PT", "PASSTHROUGH"]) {
             true => self.after(rules, text, has(&["END"])),
@@ -239,6 +290,24 @@ impl Compiler<'_> {
             _ => json!({"pass": self.out.add_route(&part, inner)}),
         })
     }
+}
+
+/// True if a section for paths may hold for a path that a rule applies to.
+fn may_hold(section: &Section, rule: &Rule) -> bool {
+    let Some(Location::Path(path)) = &section.location else {
+        return true;
+    };
+    let pattern = rule.directive.argument(0).trim_start_matches('^');
+    let pattern = pattern
+        .strip_prefix("/?")
+        .or(pattern.strip_prefix('/'))
+        .unwrap_or(pattern);
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "/-_".contains(one);
+    let end = pattern.find(|one| !is_plain(one));
+    let begin = pattern.get(..end.unwrap_or(pattern.len()));
+    let begin = format!("/{}", begin.unwrap_or_default());
+    let path = path.trim_end_matches('/');
+    begin.starts_with(path) || path.starts_with(&begin)
 }
 
 /// A new path with the query that it begins, as `rewrite` has it.

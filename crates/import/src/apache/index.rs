@@ -60,11 +60,18 @@ impl Compiler<'_> {
         if next == refused || next == json!({"return": 404}) || !is_named(spot, name) {
             return share.into();
         }
-        self.checked_index(spot, name, &entry, (next, refused))
-            .map_or_else(
-                || share.into(),
-                |checks| json!({"rewrite": path, "pass": checks}),
-            )
+        let Some(checks) = self.checked_index(spot, name, &entry, (next, refused)) else {
+            return share.into();
+        };
+        let checked = json!({"rewrite": path, "pass": checks});
+        let Some(fallback) = &chain.fallback else {
+            return checked;
+        };
+        // Without a folder, there is no index to be refused.
+        let mut folder = self.share(spot);
+        folder.insert("folder".to_owned(), checked);
+        folder.insert("fallback".to_owned(), fallback.clone());
+        folder.into()
     }
 
     /// The route of the path of an index file: access control and the rules that refuse, then the file. The path of the

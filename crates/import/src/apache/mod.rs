@@ -23,6 +23,7 @@ mod headers;
 mod htaccess;
 mod index;
 mod limit;
+mod links;
 mod listen;
 mod lists;
 mod logs;
@@ -331,6 +332,7 @@ impl Compiler<'_> {
             access::report_satisfy(section, self.findings);
             restrict::report_rules(section, self.findings);
             restrict::report_index(section, self.findings);
+            restrict::report_names(section, &site, self.findings);
             self.report_aliases(section);
         }
         for section in &mut site.sections {

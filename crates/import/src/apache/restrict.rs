@@ -1,10 +1,11 @@
 //! Restrictions other than logins and addresses: methods, TLS, certificates of clients. Each becomes a section that
 //! refuses.
 
-use super::closing::REFUSES;
+use super::closing::{self, REFUSES};
 use super::grammar::Directive;
 use super::rule::{Rule, rules_of};
-use super::section::{Section, Stage};
+use super::section::{Extent, Folder, Mapping, Section, Stage};
+use super::site::Site;
 use crate::finding::Findings;
 use crate::words::Words;
 
@@ -75,6 +76,31 @@ pub(super) fn report_index(section: &Section, findings: &mut Findings) {
     if let Some(directive) = directives.find(|one| INDEX.contains(&one.key)) {
         let problem = "it is carried over from one folder or path only: here, the index of the folder around applies";
         let hint = "write it into a `<Directory>` for each folder, then import again";
+        findings.lost(&directive.place, &directive.name, problem, hint);
+    }
+}
+
+/// Reports access control of a section with wildcards for folders: files with such names have it, too. In Apache, those that an index, a rule
+/// or a page for an error leads to have not, and missing ones have not either.
+pub(super) fn report_names(section: &Section, site: &Site, findings: &mut Findings) {
+    if !matches!(section.folder, Some(Folder::Match(_)))
+        || !section.controls_access()
+        || section.only_refuses()
+        || section.file.is_some()
+    {
+        return;
+    }
+    let differs = |mapping: &Mapping| {
+        let place = |extent| section.place(mapping, extent);
+        place(Extent::Wide) != place(Extent::Narrow)
+    };
+    let mut directives = section.directives.iter();
+    if let Some(directive) = directives.find(|one| closing::is_of_access(one))
+        && site.mappings.iter().any(differs)
+    {
+        let problem = "sections with wildcards admit clients to folders, and refuse them for folders and files: requests for files of such names may get 403";
+        let hint =
+            "write it into a `<Directory>` for each folder, or into `<Files>`, then import again";
         findings.lost(&directive.place, &directive.name, problem, hint);
     }
 }

@@ -318,7 +318,8 @@ impl Compiler<'_> {
             && !state.is_rewritten
             && action.pointer("/pass").is_some();
         let rest = json!({"pass": self.rest(rules, state)});
-        let mut steps = if looks.asked == is_nothing && !acts && !state.is_rewritten {
+        let is_front_controller = looks.asked == is_nothing && !rule.refuses();
+        let mut steps = if is_front_controller && !acts && !state.is_rewritten {
             // The front controller: existing files and folders as usual, else this.
             let action = others(&looks, action, &rest);
             self.content(&rules.spot, Some(action.clone()), Some(action))

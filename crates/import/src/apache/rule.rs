@@ -81,10 +81,15 @@ pub(super) fn server_rules(site: &Site) -> Vec<Rule> {
     let Some((switch, list)) = rules_of(&own) else {
         return Vec::new();
     };
-    match switch.or_else(|| is_on(&site.outer)) {
+    match switch.or_else(|| server_switch(site)) {
         Some(true) => list,
         _ => Vec::new(),
     }
+}
+
+/// The switch outside of sections, which those without one have, too.
+pub(super) fn server_switch(site: &Site) -> Option<bool> {
+    is_on(&site.own).or_else(|| is_on(&site.outer))
 }
 
 /// True if directives of a site outside of sections may be about index files, and not about their folders.
@@ -208,6 +213,20 @@ impl Rule {
                         .parse::<u16>()
                         .is_ok_and(|status| !(300..400).contains(&status))
         })
+    }
+
+    /// True if it gives the request another path, which Apache looks up in the folders at once: sections for paths are compared with the
+    /// path that the client asked for.
+    pub(super) fn changes_file(&self) -> bool {
+        let flags = self.flags();
+        let mut names = flags.iter().map(|(name, _)| name.as_str());
+        let leads_elsewhere = |name: &str| {
+            matches!(
+                name,
+                "PT" | "PASSTHROUGH" | "R" | "REDIRECT" | "P" | "PROXY"
+            )
+        };
+        self.directive.argument(1) != "-" && !self.refuses() && !names.any(leads_elsewhere)
     }
 
     /// True if it does more than set variables.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
+use super::closing;
 use super::grammar::Directive;
 use super::limit;
 use crate::output::{literal, when};
@@ -368,6 +369,30 @@ impl Section {
         let is_path = matches!(self.folder, None | Some(Folder::Path(_)))
             && matches!(self.location, None | Some(Location::Path(_)));
         is_path && self.file.is_none() && self.test.is_none() && self.other_methods.is_none()
+    }
+
+    /// True if it is about paths of requests alone.
+    pub(super) fn is_of_paths(&self) -> bool {
+        self.stage >= Stage::Location && self.folder.is_none() && self.file.is_none()
+    }
+
+    /// True if it has directives of access control.
+    pub(super) fn controls_access(&self) -> bool {
+        self.directives.iter().any(closing::is_of_access)
+    }
+
+    /// True if its access control admits no client.
+    pub(super) fn only_refuses(&self) -> bool {
+        let refuses = |one: &Directive| {
+            closing::closes(one)
+                || one.is("require") && one.word(0) == "all" && one.word(1) == "denied"
+                || one.is("deny") && one.word(1) == "all"
+                || one.is("order")
+        };
+        let directives = self.directives.iter();
+        directives
+            .filter(|one| closing::is_of_access(one))
+            .all(refuses)
     }
 
     /// Where in a mapping it holds; `None` if nowhere.

@@ -42,7 +42,7 @@ pub(super) struct Compiler<'f> {
 }
 
 /// A virtual host, or the server outside of all.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Site {
     /// Begins the names of its routes.
     pub(super) name: String,

@@ -6,11 +6,12 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::access::{self, Access};
-use super::content;
+use super::closing;
 use super::delivery::{differing, directives_of, root_folder};
 use super::environment::Time;
 use super::grammar::Directive;
 use super::headers::{AnswerOf, Variant};
+use super::links::{self, Refused, Test};
 use super::rule::{self, Rule, Rules, State, rules_of};
 use super::section::{Folder, Location, Mapping, Section, Stage, Where, below, under};
 use super::site::{Compiler, Site, Spot};
@@ -87,7 +88,53 @@ impl Compiler<'_> {
         let content = self
             .out
             .add_route(&format!("{}-after-rules", site.name), steps);
-        self.apply_server_rules(site, list, content)
+        let entry = self.by_rule(site, &list);
+        let ends = (content.clone(), entry.unwrap_or(content));
+        self.apply_server_rules(site, list, ends)
+    }
+
+    /// The destination of a path that a rule outside of sections has made, without the access control of sections for paths: these are
+    /// compared with the path that the client asked for. `None` if there is no such rule or section.
+    fn by_rule(&mut self, site: &Rc<Site>, list: &[Rule]) -> Option<String> {
+        let is_asked = |section: &Section| section.is_of_paths() && section.controls_access();
+        if !list.iter().any(Rule::changes_file) || !site.sections.iter().any(is_asked) {
+            return None;
+        }
+        let mut other = Site::clone(site);
+        for section in &mut other.sections {
+            if section.is_of_paths() {
+                section.directives.retain(|one| !closing::is_of_access(one));
+            }
+        }
+        // From a new path of folders' rules, it is the way of any request.
+        let begin = vec![json!({"action": {"pass": Self::entry(site)}})];
+        let begin = self.out.add_route(&format!("{}-by-rule", site.name), begin);
+        other.name = begin.trim_start_matches("routes/").to_owned();
+        let other = Rc::new(other);
+        let mut steps = self.server_redirects(&other);
+        steps.extend(self.folders(&other));
+        let steps = self.proxies(&other, steps);
+        Some(self.out.add_route(&format!("{}-files", other.name), steps))
+    }
+
+    /// True if sections of folders refuse requests of some clients, or of all.
+    pub(super) fn has_closed_folders(&mut self, site: &Site) -> bool {
+        let root = Mapping {
+            at: String::new(),
+            folder: root_folder(site),
+        };
+        let is_of_folders = |one: &&Section| {
+            matches!(one.stage, Stage::Folder | Stage::FolderMatch) && one.file.is_none()
+        };
+        let folders: Vec<Section> = site
+            .sections
+            .iter()
+            .filter(is_of_folders)
+            .cloned()
+            .collect();
+        let steps = vec![json!({"action": access::refusal()})];
+        let guarded = self.guarded(site, &folders, &root, &site.name, steps.clone());
+        guarded != steps
     }
 
     /// Makes the route of index files: Apache looks at them as if they had been requested, with all directives outside of sections.
@@ -113,18 +160,18 @@ impl Compiler<'_> {
             false => {
                 let wanted = format!("{}-index-files", site.name);
                 let content = self.out.add_route(&wanted, files);
-                steps.extend(self.apply_server_rules(site, list, content));
+                steps.extend(self.apply_server_rules(site, list, (content.clone(), content)));
             }
         }
         self.out.routes.insert(name, steps.into());
     }
 
-    /// The steps of rules outside of sections. Requests that they do not answer go on to `content`.
+    /// The steps of rules outside of sections. Requests that they do not answer go on to `content`, those with another path to `entry`.
     fn apply_server_rules(
         &mut self,
         site: &Rc<Site>,
         list: Vec<Rule>,
-        content: String,
+        (content, entry): (String, String),
     ) -> Vec<Value> {
         // A host that only redirects needs no folder.
         let nowhere = || Mapping {
@@ -145,7 +192,7 @@ impl Compiler<'_> {
             base: String::new(),
             relative: "/".to_owned(),
             spot,
-            entry: content.clone(),
+            entry,
             content,
             is_folder: false,
         };
@@ -166,7 +213,7 @@ impl Compiler<'_> {
             true => all.extend(steps),
             false => {
                 let content = self.out.add_route(name, steps);
-                all.extend(self.apply_server_rules(site, list, content));
+                all.extend(self.apply_server_rules(site, list, (content.clone(), content)));
             }
         }
         all
@@ -282,7 +329,36 @@ impl Compiler<'_> {
             entry,
         };
         steps.extend(self.spot(&spot, is_settled));
+        let steps = self.guarded_by_folders(&spot, steps);
         self.guarded(site, &site.sections, base, &part, steps)
+    }
+
+    /// Returns steps behind the access control of folders for paths that lead to nothing: Apache compares names of files with the first part
+    /// of such a path that is missing, so that a section for names cannot be said to admit clients there.
+    fn guarded_by_folders(&mut self, spot: &Spot, steps: Vec<Value>) -> Vec<Value> {
+        let admits =
+            |one: &Section| one.file.is_some() && one.controls_access() && !one.only_refuses();
+        let site = Rc::clone(&spot.site);
+        if !site.sections.iter().any(admits) {
+            return steps;
+        }
+        let is_of_folders = |one: &&Section| one.file.is_none();
+        let folders: Vec<Section> = site
+            .sections
+            .iter()
+            .filter(is_of_folders)
+            .cloned()
+            .collect();
+        let name = format!("{}-named", spot.name);
+        let content = self.out.add_route(&name, steps);
+        let content = json!({"pass": content});
+        let plain = vec![json!({"action": content.clone()})];
+        let missing = self.guarded(&site, &folders, &spot.base, &name, plain.clone());
+        if missing == plain {
+            return plain;
+        }
+        let missing = json!({"pass": self.out.add_route(&name, missing)});
+        self.file_test(spot, &content, &content, &missing)
     }
 
     /// Returns steps behind those of access control.
@@ -346,12 +422,17 @@ impl Compiler<'_> {
 
     /// The rewriting of a place, then its content.
     fn spot(&mut self, spot: &Spot, is_settled: bool) -> Vec<Value> {
-        let found = rules_at(spot);
-        if let Some((section, _)) = &found
-            && !content::may_follow_links(spot)
-        {
-            return vec![self.without_links(section)];
+        let refused = links::refused(spot, is_settled);
+        if refused.existing == Test::Settled(true) && refused.missing == Test::Settled(true) {
+            return vec![self.without_links(spot)];
         }
+        let steps = self.spot_with_links(spot, is_settled);
+        self.behind_links(spot, refused, steps)
+    }
+
+    /// The same where rules may be applied.
+    fn spot_with_links(&mut self, spot: &Spot, is_settled: bool) -> Vec<Value> {
+        let found = rules_at(spot);
         let fallback = if is_settled {
             None
         } else {
@@ -429,13 +510,51 @@ impl Compiler<'_> {
         self.rules(&rules, state)
     }
 
-    /// Refuses all requests of a place whose rules Apache does not apply either: it wants to follow links for them.
-    fn without_links(&mut self, section: &Section) -> Value {
-        let mut directives = section.directives.iter();
-        if let Some(first) = directives.find(|one| one.key.starts_with("rewrite")) {
-            let problem = "requests here get 403, as in Apache: `Options` allows no links, and rules need them";
-            let hint = "add `Options FollowSymLinks` to the section if the rules are needed, then import again";
-            self.findings.note(&first.place, &first.name, problem, hint);
+    /// Returns steps behind the refusal of requests whose rules Apache does not apply either: it wants to follow links for them.
+    fn behind_links(&mut self, spot: &Spot, refused: Refused, steps: Vec<Value>) -> Vec<Value> {
+        let Refused { existing, missing } = refused;
+        if existing == Test::Settled(false) && missing == Test::Settled(false) {
+            return steps;
+        }
+        let content = self.out.add_route(&format!("{}-linked", spot.name), steps);
+        let allowed = json!({"pass": content});
+        let refusal = self.without_links(spot);
+        let action = refusal.get("action").cloned().unwrap_or_default();
+        let mut made = Vec::new();
+        let mut refuse = |test: Test, steps: Vec<Value>| match test {
+            Test::Settled(false) => {}
+            Test::Settled(true) => made.extend(steps),
+            Test::Open(test) => made.extend(steps.into_iter().map(|inner| {
+                let tested = when("if", format!("`${{{test} ? 1 : ''}}`"));
+                step(tested, inner.get("action").cloned().unwrap_or_default())
+            })),
+        };
+        refuse(existing.clone().and(missing.clone()), vec![refusal]);
+        if existing != missing {
+            let only_existing = existing.clone().and(missing.clone().not());
+            let only_missing = missing.and(existing.not());
+            for (test, found, nothing) in [
+                (only_existing, &action, &allowed),
+                (only_missing, &allowed, &action),
+            ] {
+                if test != Test::Settled(false) {
+                    let steps = self.file_test(spot, found, found, nothing);
+                    let looked = self.out.add_route(&format!("{}-links", spot.name), steps);
+                    refuse(test, vec![json!({"action": {"pass": looked}})]);
+                }
+            }
+        }
+        made.push(json!({"action": allowed}));
+        made
+    }
+
+    /// Refuses requests whose rules Apache does not apply either: it wants to follow links for them.
+    fn without_links(&mut self, spot: &Spot) -> Value {
+        if let Some(options) = links::options_of(spot) {
+            let problem = "requests here get 403 where rules apply, as in Apache: `Options` allows no links, and rules need them";
+            let hint = "add `FollowSymLinks` if the rules are needed, then import again";
+            self.findings
+                .note(&options.place, &options.name, problem, hint);
         }
         json!({"action": access::refusal()})
     }
@@ -506,7 +625,10 @@ fn rules_at(spot: &Spot) -> Option<(Section, Vec<Rule>)> {
     let (section, (is_on, list)) =
         sections.find_map(|section| Some((section.clone(), rules_of(section)?)))?;
     // A section without a switch has that of the sections around it.
-    let around = || sections.find_map(|section| rule::is_on(&section.directives));
+    let around = || {
+        let above = sections.find_map(|section| rule::is_on(&section.directives));
+        above.or_else(|| rule::server_switch(&spot.site))
+    };
     (is_on.or_else(around) == Some(true)).then_some((section, list))
 }
 

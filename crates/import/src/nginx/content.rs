@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::error_page::{ErrorPage, ResponseStatus};
 use super::if_block::is_handler;
 use super::scope::Folder;
 use super::site::{Compiler, Site};
@@ -261,6 +262,14 @@ impl Compiler<'_> {
                 return Some(path);
             }
             Some(at) if at != "/" => {
+                if !at.ends_with('/') && !continues {
+                    let problem = format!(
+                        "paths that continue the name of `{at}`, such as `{at}../`, get 404: nginx looks for them in the folder, and clients can leave it"
+                    );
+                    let hint =
+                        "write a slash at the end of the location, too, for the same in nginx";
+                    self.findings.note(&folder.place, "alias", &problem, hint);
+                }
                 let at = at.trim_end_matches('/');
                 share.insert("prefix".to_owned(), at.into());
             }
@@ -299,6 +308,9 @@ impl Compiler<'_> {
             Some((_, items)) => items.to_vec(),
             None => vec!["$uri".to_owned(), "$uri/".to_owned()],
         };
+        if let Some(refusal) = self.file_for_folder(site) {
+            return vec![refusal];
+        }
         let mut steps = Vec::new();
         let tries_folder = items
             .iter()
@@ -318,13 +330,97 @@ impl Compiler<'_> {
                 .folder
                 .as_ref()
                 .is_some_and(|folder| folder.is_alias);
+        let answers_any_method = Self::answers_any_method(site, tries);
+        let is_tried = tries.is_some();
         if tries_folder && plain_index.is_none() && !is_whole_file {
             let action = self.folder(site, &index, last.clone());
             steps.push(step(when("uri", "*/"), action));
         }
         let action = self.chain(site, &items, plain_index.as_deref(), last);
         steps.push(json!({"action": action}));
-        steps
+        if !answers_any_method {
+            return steps;
+        }
+        let mut others = Vec::new();
+        if !is_tried {
+            let action = self.status(site, 405);
+            others.push(step(
+                when("method", ["!GET", "!HEAD", "!POST"].to_vec()),
+                action,
+            ));
+        }
+        for one in &steps {
+            let mut conditions = match one.get("match") {
+                Some(Value::Object(conditions)) => conditions.clone(),
+                _ => Map::new(),
+            };
+            conditions.insert("method".to_owned(), json!(["!GET", "!HEAD"]));
+            let action = one.get("action").cloned().unwrap_or_default();
+            let action = self.without_content(site, action);
+            others.push(step(conditions, action));
+        }
+        [others, steps].concat()
+    }
+
+    /// True if something that answers requests of any method, and is no server or application, stands in for a missing file: nginx refuses
+    /// such methods where there is a file.
+    fn answers_any_method(site: &Site, tries: Option<&Statement>) -> bool {
+        let target = match tries {
+            Some(tries) => tries.arguments().last(),
+            None => site.scope.not_found(),
+        };
+        let is_page = |page: &ErrorPage| {
+            let is_missing = |status: &u16| matches!(status, 403 | 404);
+            page.answer != ResponseStatus::Kept && page.statuses.iter().any(is_missing)
+        };
+        let has_page = site.scope.error_pages.iter().any(is_page);
+        target.map_or(has_page, |target| {
+            let is_own = target.starts_with('@') || tries.is_none();
+            let is_handled = site.named_handlers.contains(target);
+            match target.starts_with('=') {
+                true => has_page,
+                false => is_own && !is_handled,
+            }
+        })
+    }
+
+    /// The same shares for other methods than GET and HEAD: no file is served for them.
+    fn without_content(&mut self, site: &Site, mut action: Value) -> Value {
+        let refusal = self.status(site, 405);
+        let Some(share) = action
+            .as_object_mut()
+            .filter(|one| one.contains_key("share"))
+        else {
+            return action;
+        };
+        // The depth is that of the list of files, which is a directive's.
+        if let Some(next) = share.remove("fallback") {
+            let next = self.without_content(site, next);
+            share.insert("fallback".to_owned(), next);
+        }
+        if share.remove("listing").is_some() {
+            let folder = self.status(site, 403);
+            share.insert("folder".to_owned(), folder);
+        }
+        if !share.contains_key("found") {
+            share.insert("found".to_owned(), refusal);
+        }
+        action
+    }
+
+    /// The refusal of a location for a folder whose `alias` is not one: nginx appends the name of an index to it.
+    fn file_for_folder(&mut self, site: &Site) -> Option<Value> {
+        let folder = site.scope.folder.clone()?;
+        let is_of_folder = site.prefix.as_ref().is_some_and(|path| path.ends_with('/'));
+        let is_own = site.is_exact && folder.at == site.prefix;
+        if !folder.is_alias || !is_own || !is_of_folder || folder.path.ends_with('/') {
+            return None;
+        }
+        let problem = "the location is a folder, and its `alias` a file: requests here get 403, where nginx fails";
+        let hint = "write `rewrite ^ /FILE break;` in its place, then import again";
+        self.findings.lost(&folder.place, "alias", problem, hint);
+        let action = self.status(site, 403);
+        Some(json!({"action": action}))
     }
 
     /// The action for a path that ends with a slash.
@@ -370,10 +466,16 @@ impl Compiler<'_> {
             item.extend(file);
             share.insert("index".to_owned(), "".into());
             if self.is_elsewhere(site, name) {
-                share.insert(
-                    "found".to_owned(),
-                    json!({"rewrite": item.template(), "pass": site.again}),
-                );
+                let found = match Self::may_be_replaced(site) {
+                    false => json!({"rewrite": item.template(), "pass": site.again}),
+                    true => {
+                        let problem = "clients that may not see a folder would get the page that the location of its index has for that: folders get 403";
+                        let hint = "write the same `error_page` into both locations, or `try_files $uri/index.html =404`";
+                        self.findings.lost(&place, "index", problem, hint);
+                        self.status(site, 403)
+                    }
+                };
+                share.insert("found".to_owned(), found);
                 share.insert("fallback".to_owned(), action);
                 action = Value::Object(share);
             } else {
@@ -382,6 +484,18 @@ impl Compiler<'_> {
             }
         }
         action
+    }
+
+    /// True if a location may have a page with another status for requests that this one refuses: a request is refused where it ends.
+    fn may_be_replaced(site: &Site) -> bool {
+        let guards = &site.scope.guards;
+        let is_guarded = guards.realm.is_some() || guards.question.is_some();
+        let pages = &site.scope.error_pages;
+        let is_own = |status: &u16| pages.iter().any(|page| page.statuses.contains(status));
+        let mut refusals = [401, 403]
+            .into_iter()
+            .filter(|one| site.paged.contains(one));
+        is_guarded && refusals.any(|status| !is_own(&status))
     }
 
     /// Gives a folder without an index its answer: a list, or 403.
@@ -465,7 +579,11 @@ impl Compiler<'_> {
                 return self.internal(site, &target, place);
             }
             return match code.parse() {
-                Ok(code) => self.status(site, code),
+                // The request goes on with its method and its body.
+                Ok(code) => match site.named_page(code).filter(|_| !site.is_question) {
+                    Some(destination) => json!({"pass": destination}),
+                    None => self.status(site, code),
+                },
                 Err(_) => self.status(site, 404),
             };
         }

@@ -32,6 +32,7 @@ mod place_options;
 mod places;
 mod protect;
 mod proxy;
+mod query;
 mod redirects;
 mod rewrite;
 mod scope;
@@ -206,6 +207,9 @@ impl Compiler<'_> {
             entry: String::new(),
             named: BTreeMap::new(),
             others: Vec::new(),
+            successful: Vec::new(),
+            paged: BTreeSet::new(),
+            named_handlers: BTreeSet::new(),
             prefix: None,
             expression: None,
             is_exact: false,

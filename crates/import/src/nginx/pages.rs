@@ -1,8 +1,13 @@
 //! Pages for errors, and the way to locations that only an answer leads to (`X-Accel-Redirect`).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
 
 use super::error_page::{ErrorPage, ResponseStatus};
+use super::location::Match;
 use super::site::{Compiler, Site};
 use crate::output::when;
 use crate::template::{Piece, Text};
@@ -12,21 +17,43 @@ impl Compiler<'_> {
     pub(super) fn pages(&mut self, site: &Site, around: Option<&Site>) -> Map<String, Value> {
         let mut options = Map::new();
         let pages = site.scope.error_pages.clone();
-        if around.is_none_or(|around| around.scope.error_pages != pages) {
-            let mut actions = Map::new();
-            for page in &pages {
-                let Some(action) = self.page(site, page) else {
-                    continue;
-                };
-                for status in &page.statuses {
-                    // The first one that names a status has it, as in nginx.
-                    let entry = actions.entry(status.to_string());
-                    entry.or_insert_with(|| action.clone());
+        let is_own = around.is_none_or(|around| around.scope.error_pages != pages);
+        // A request may come from a location with other pages: these end where another location begins.
+        let ended = around.map(|_| &site.paged).into_iter().flatten();
+        // Lists are inherited whole or not at all.
+        let outer = around.filter(|_| is_own).into_iter();
+        let outer = outer.flat_map(|around| &around.scope.error_pages);
+        let ended: BTreeSet<u16> = ended
+            .chain(outer.flat_map(|page| &page.statuses))
+            .copied()
+            .filter(|status| (400..600).contains(status))
+            .collect();
+        let mut actions = Map::new();
+        for page in &pages {
+            let is_wanted = |status: &&u16| is_own || ended.contains(status);
+            let statuses: Vec<u16> = page.statuses.iter().filter(is_wanted).copied().collect();
+            let Some(action) = self.page(site, page).filter(|_| !statuses.is_empty()) else {
+                continue;
+            };
+            for status in statuses {
+                let mut action = action.clone();
+                let is_kept = page.answer == ResponseStatus::Kept;
+                if let Some(action) = action.as_object_mut()
+                    && is_kept
+                    && self.is_successful(site, page)
+                {
+                    action.insert("response_status".to_owned(), status.into());
                 }
+                // The first one that names a status has it, as in nginx.
+                actions.entry(status.to_string()).or_insert(action);
             }
-            if !actions.is_empty() {
-                options.insert("error_pages".to_owned(), actions.into());
-            }
+        }
+        for status in ended {
+            let own = actions.entry(status.to_string());
+            own.or_insert_with(|| json!({"return": status}));
+        }
+        if !actions.is_empty() {
+            options.insert("error_pages".to_owned(), actions.into());
         }
         let around = around.and_then(|around| around.scope.intercepts);
         if let Some(intercepts) = site.scope.intercepts.filter(|_| !pages.is_empty())
@@ -35,6 +62,27 @@ impl Compiler<'_> {
             options.insert("intercept_errors".to_owned(), intercepts.into());
         }
         options
+    }
+
+    /// True if a page is of a location that answers with a status below 300: in nginx, the status of the error stays.
+    fn is_successful(&mut self, site: &Site, page: &ErrorPage) -> bool {
+        let mut successful = site.successful.iter();
+        let found = successful.find(|(how, _)| match how {
+            Match::Named(name) => *name == page.target,
+            other => {
+                let pattern = Pattern::parse(&other.pattern(), DECODED).ok();
+                pattern.is_none_or(|pattern| {
+                    let found = pattern.found_in(page.target.as_bytes());
+                    found.unwrap_or(true)
+                })
+            }
+        });
+        if found.is_some_and(|(_, has_no_body)| *has_no_body) {
+            let problem = "the page may be answered with 204: clients get this status in place of the error's";
+            let hint = "write a `return` with the status of the error into its location";
+            self.findings.lost(&page.place, "error_page", problem, hint);
+        }
+        found.is_some()
     }
 
     fn page(&mut self, site: &Site, page: &ErrorPage) -> Option<Value> {

@@ -7,10 +7,15 @@ use super::tree::Statement;
 use crate::output::when;
 use crate::template::{Piece, Text, quoted};
 use crate::units::seconds;
+use crate::words::Words;
 
 /// Further servers that are tried unless `retries` says otherwise, and the most that it may say.
 const USUAL_RETRIES: u32 = 2;
 const MOST_RETRIES: u32 = 1000;
+
+/// Fields that are about one connection (RFC 9110, section 7.6.1), which no configuration sets.
+const OF_CONNECTION: Words =
+    Words("content-length expect keep-alive proxy-connection te trailer transfer-encoding");
 
 impl Compiler<'_> {
     /// The action of `proxy_pass`, `grpc_pass`, `uwsgi_pass` and `scgi_pass`.
@@ -344,6 +349,13 @@ impl Compiler<'_> {
                 continue;
             }
             if value.is_empty() && name.eq_ignore_ascii_case("content-length") {
+                continue;
+            }
+            if OF_CONNECTION.contains(&name.to_ascii_lowercase()) {
+                let problem = format!("Tutti itself sets `{name}`");
+                let hint = "remove the directive";
+                self.findings
+                    .note(&place, "proxy_set_header", &problem, hint);
                 continue;
             }
             // The name is known only after the fields are made.

@@ -122,7 +122,8 @@ impl Compiler<'_> {
             return self.status(site, 403);
         }
         let has_text = statement.arguments().len() > 1;
-        if let (false, Some(destination)) = (has_text, site.named_page(status)) {
+        let page = site.named_page(status).filter(|_| !site.is_question);
+        if let (false, Some(destination)) = (has_text, page) {
             // The request goes on with its method and its body.
             return json!({"pass": destination});
         }
@@ -198,8 +199,16 @@ impl Compiler<'_> {
             let Some(rewritten) = self.new_path(&inner, replacement, place, "rewrite") else {
                 return vec![step(conditions, refusal)];
             };
+            if flag == "break" && exits.block.is_some() && leaves_alias(site, replacement) {
+                let problem = "the new path is none of the location, from which its `alias` takes the rest: requests here get 403";
+                let hint = "write `root` in place of `alias`, then import again";
+                self.findings.lost(place, "rewrite", problem, hint);
+                return vec![step(conditions, refusal)];
+            }
             let after = match flag {
                 "last" => site.entry.clone(),
+                // A path of another one is looked up as one from inside.
+                "break" if exits.block.is_none() => exits.rewritten.to_owned(),
                 "break" => exits.content.to_owned(),
                 _ => self.rest(site, rest, exits, exits.rewritten),
             };
@@ -327,54 +336,11 @@ impl Compiler<'_> {
     }
 }
 
-/// The query that a client sent, at the end of another one.
-const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
-
-impl Compiler<'_> {
-    /// Appends the query of a target to its path. nginx appends the client's query to that of a `rewrite`, unless a `?` ends it.
-    fn add_query(
-        &mut self,
-        site: &Site,
-        path: &mut Text,
-        query: &str,
-        place: &SourceLocation,
-        name: &str,
-    ) -> Option<()> {
-        let before = ARGUMENTS.iter().find_map(|name| query.strip_suffix(name));
-        let (own, has_sent) = match (before, query.strip_suffix('?')) {
-            (Some(own), _) => (own, true),
-            (None, Some(own)) => (own, false),
-            (None, None) => (query, name == "rewrite" && !query.is_empty()),
-        };
-        let is_bare = own.strip_suffix('&').unwrap_or(own).is_empty();
-        if is_bare && has_sent {
-            // The client's query stays as it is.
-            return Some(());
-        }
-        let own = self.text(site, own.strip_suffix('&').unwrap_or(own), place, name)?;
-        let has_query = |piece: &Piece| matches!(piece, Piece::Variable(name) if name == "query");
-        let mut pieces = path.0.iter().chain(&own.0);
-        let has_script = pieces.any(|piece| matches!(piece, Piece::Script(_)));
-        if has_script && own.0.iter().any(has_query) {
-            let problem = "a client's query before a script is not carried over";
-            let hint = "write the query into the `rewrite` (`docs/http/rewriting.md`)";
-            self.findings.lost(place, name, problem, hint);
-            return None;
-        }
-        path.push("?");
-        path.extend(own);
-        match has_sent {
-            // In a script, the client's arguments follow by themselves.
-            true if has_script => {}
-            true => {
-                path.push("&");
-                path.0.push(Piece::Variable("query".to_owned()));
-            }
-            false if is_bare => {}
-            false => path.push("?"),
-        }
-        Some(())
-    }
+/// True if a path does not begin as that of a location with an `alias`.
+fn leaves_alias(site: &Site, path: &str) -> bool {
+    let folder = site.scope.folder.as_ref().filter(|folder| folder.is_alias);
+    let at = folder.and_then(|folder| folder.at.as_deref());
+    at.is_some_and(|at| !path.starts_with(at))
 }
 
 impl Compiler<'_> {
@@ -397,7 +363,11 @@ impl Compiler<'_> {
         if !(is_chosen || may_branch && condition.is_some()) {
             self.report_unchosen(site, statement);
         }
-        if effect == Inside::Variables && (is_chosen || !may_branch) {
+        // As in nginx, `try_files` does not apply within an `if`, whatever stands in it.
+        let mut block = exits.block.into_iter().flatten();
+        let leaves_tries =
+            effect == Inside::Variables && block.any(|one| one.name() == "try_files");
+        if effect == Inside::Variables && !leaves_tries && (is_chosen || !may_branch) {
             return Vec::new();
         }
         // The existence of a folder decides about a redirect, not about access to the content.
@@ -423,7 +393,7 @@ impl Compiler<'_> {
             scoped.meaning.captures = Some(captured.clone());
             scoped.meaning.groups.extend(named.clone());
         }
-        let is_branch = effect == Inside::Content || !is_chosen;
+        let is_branch = effect == Inside::Content || leaves_tries || !is_chosen;
         let content = match is_branch {
             true => match self.branch(&mut scoped, inner, exits, &site.scope) {
                 Some(content) => content,

@@ -1,10 +1,13 @@
 //! A `server`: its locations, in the order in which nginx would find them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::closing;
+use super::error_page::ResponseStatus;
 use super::if_block::is_handler;
 use super::index_file::looks_at_path;
 use super::location::{
@@ -147,9 +150,20 @@ impl Compiler<'_> {
         before: &Site,
         (block, locations): (&[Statement], &[Location<'_>]),
     ) -> Vec<Way> {
+        let succeeds = |one: &&Location<'_>| returns(one.statement.inner(), |status| status < 300);
+        let successful = locations.iter().filter(succeeds);
+        let kind = |one: &Location<'_>| {
+            let block = one.statement.inner();
+            (one.how.clone(), returns(block, |status| status == 204))
+        };
+        site.successful = successful.map(kind).collect();
+        site.paged = paged(block);
         for location in locations {
             match &location.how {
                 Match::Named(name) => {
+                    if has_handler(location.statement.inner()) {
+                        site.named_handlers.insert(name.clone());
+                    }
                     let route = self
                         .out
                         .route_name(&format!("{}-{}", site.name, slug(name)));
@@ -289,6 +303,18 @@ impl Compiler<'_> {
         (block, locations): (&[Statement], &[Location<'_>]),
     ) {
         let mut wanted = Vec::new();
+        // The path that the client asked for is known in another field than the path of the request.
+        let differs = !looks_at_path(block) || block.iter().any(is_about_request);
+        let report = |compiler: &mut Self, path: &str| {
+            if let Some(rewrite) = leading_away(block, path).filter(|_| differs) {
+                let problem = format!(
+                    "nginx applies it to the authentication requests for `{path}`, too, and takes the answer of the new path: here they are answered by their own location, or refused"
+                );
+                let hint = "write it into the locations that need it, then import again";
+                let place = &rewrite.place;
+                compiler.findings.lost(place, "rewrite", &problem, hint);
+            }
+        };
         named_paths(block, &mut wanted);
         let of_http = site.scope.guards.asked_paths();
         wanted.extend(of_http.map(|(path, is_mirror)| (path.to_owned(), is_mirror)));
@@ -302,6 +328,7 @@ impl Compiler<'_> {
                     site.mirrors.insert(path, upstream);
                 }
             } else if !site.questions.contains_key(&path) {
+                report(self, &path);
                 let mut asking = site.clone();
                 Self::asked_about(&mut asking);
                 let steps = self.location_steps(&asking, location);
@@ -427,6 +454,25 @@ impl Compiler<'_> {
             true => Map::new(),
             false => self.pages(&site, Some(around)),
         };
+        // Others refuse all the same.
+        let mut changing = site.scope.error_pages.iter();
+        let changing = changing.find(|page| {
+            let is_refusal = |status: &u16| matches!(status, 401 | 403 | 404);
+            let admits = match page.answer {
+                ResponseStatus::Kept => false,
+                ResponseStatus::Own => true,
+                ResponseStatus::Fixed(status) => status < 300,
+            };
+            admits && page.statuses.iter().any(is_refusal)
+        });
+        if let Some(page) = changing
+            && site.is_question
+            && !has_handler(block)
+        {
+            let problem = "nginx replaces the answer to an authentication request, too, so that clients may be let in: here its own status counts";
+            let hint = "write `error_page` into the locations that ask, then import again";
+            self.findings.lost(&page.place, "error_page", problem, hint);
+        }
         pages.extend(self.place_settings(&site, &around.scope));
         let text = Value::from(steps.clone()).to_string();
         if !["\"share\":", "\"pass\":"]
@@ -505,6 +551,14 @@ impl Compiler<'_> {
             let steps = self.location_steps(&site, location);
             let action = self.as_action(&format!("{}-inner", site.name), steps);
             let outside = self.outside(&site, location);
+            // No page stands in for it: one from inside may be refused in another way.
+            let outside = outside.map(|_| {
+                let problem = "within a location with an expression, requests from inside get 403 like all others";
+                let hint = "write the location beside the one that it is in, then import again";
+                let place = &location.statement.place;
+                self.findings.lost(place, "internal", problem, hint);
+                json!({"return": 403, "body": "403 Forbidden\n"})
+            });
             ways.push((location, Answer { action, outside }));
         }
         steps_from_outside(&order(&ways))
@@ -543,6 +597,55 @@ fn has_handler(block: &[Statement]) -> bool {
     block
         .iter()
         .any(|statement| is_handler(statement) || has_handler(statement.inner()))
+}
+
+/// True for an `if` about the target that the client asked for.
+fn is_about_request(statement: &Statement) -> bool {
+    let mut arguments = statement.arguments().iter();
+    statement.name() == "if" && arguments.any(|one| one.contains("request_uri"))
+}
+
+/// The first directive that leads a path to another one. The depth is that of blocks, which the parser bounds.
+fn leading_away<'s>(block: &'s [Statement], path: &str) -> Option<&'s Statement> {
+    block.iter().find_map(|one| match one.name() {
+        "rewrite" if !matches!(one.argument(2), "redirect" | "permanent") => {
+            let pattern = Pattern::parse(&format!("~{}", one.argument(0)), DECODED).ok();
+            let found = pattern.is_none_or(|pattern| {
+                let found = pattern.found_in(path.as_bytes());
+                found.unwrap_or(true)
+            });
+            found.then_some(one)
+        }
+        "if" => leading_away(one.inner(), path),
+        _ => None,
+    })
+}
+
+/// The statuses for which locations have pages with another status. The depth is that of blocks, which the parser bounds.
+fn paged(block: &[Statement]) -> BTreeSet<u16> {
+    let mut found = BTreeSet::new();
+    for location in block.iter().filter(|one| one.name() == "location") {
+        let pages = location
+            .inner()
+            .iter()
+            .filter(|one| one.name() == "error_page");
+        for words in pages.map(Statement::arguments) {
+            if words.iter().any(|word| word.starts_with('=')) {
+                found.extend(words.iter().filter_map(|word| word.parse::<u16>().ok()));
+            }
+        }
+        found.extend(paged(location.inner()));
+    }
+    found
+}
+
+/// True if a block answers with such a status. The depth is that of blocks, which the parser bounds.
+fn returns(block: &[Statement], is_meant: fn(u16) -> bool) -> bool {
+    block.iter().any(|one| match one.name() {
+        "return" => one.argument(0).parse::<u16>().is_ok_and(is_meant),
+        "if" => returns(one.inner(), is_meant),
+        _ => false,
+    })
 }
 
 /// Returns `$request_filename`: below a `root`, or behind the path that an `alias` stands at.

@@ -62,6 +62,12 @@ pub(super) struct Site {
     pub(super) named: BTreeMap<String, String>,
     /// The locations of the server, to which an index file may belong.
     pub(super) others: Vec<Match>,
+    /// Those of them that answer with a status of their own below 300, which does not count behind `error_page`; and whether it is 204.
+    pub(super) successful: Vec<(Match, bool)>,
+    /// Statuses for which a location has a page with another status: it does not count in other locations.
+    pub(super) paged: BTreeSet<u16>,
+    /// Destinations `@name` from which a server or an application answers.
+    pub(super) named_handlers: BTreeSet<String>,
     /// The path that the location begins with.
     pub(super) prefix: Option<String>,
     /// The regular expression of the location.

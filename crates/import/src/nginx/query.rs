@@ -1,0 +1,55 @@
+//! The query of a new path, beside the one that the client sent.
+
+use super::site::{Compiler, Site};
+use crate::finding::SourceLocation;
+use crate::template::{Piece, Text};
+
+/// The query that a client sent, at the end of another one.
+const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
+
+impl Compiler<'_> {
+    /// Appends the query of a target to its path. nginx appends the client's query to that of a `rewrite`, unless a `?` ends it.
+    pub(super) fn add_query(
+        &mut self,
+        site: &Site,
+        path: &mut Text,
+        query: &str,
+        place: &SourceLocation,
+        name: &str,
+    ) -> Option<()> {
+        let before = ARGUMENTS.iter().find_map(|name| query.strip_suffix(name));
+        let (own, has_sent) = match (before, query.strip_suffix('?')) {
+            (Some(own), _) => (own, true),
+            (None, Some(own)) => (own, false),
+            (None, None) => (query, name == "rewrite" && !query.is_empty()),
+        };
+        let is_bare = own.strip_suffix('&').unwrap_or(own).is_empty();
+        if is_bare && has_sent {
+            // The client's query stays as it is.
+            return Some(());
+        }
+        let own = self.text(site, own.strip_suffix('&').unwrap_or(own), place, name)?;
+        let has_query = |piece: &Piece| matches!(piece, Piece::Variable(name) if name == "query");
+        let mut pieces = path.0.iter().chain(&own.0);
+        let has_script = pieces.any(|piece| matches!(piece, Piece::Script(_)));
+        if has_script && own.0.iter().any(has_query) {
+            let problem = "a client's query before a script is not carried over";
+            let hint = "write the query into the `rewrite` (`docs/http/rewriting.md`)";
+            self.findings.lost(place, name, problem, hint);
+            return None;
+        }
+        path.push("?");
+        path.extend(own);
+        match has_sent {
+            // In a script, the client's arguments follow by themselves.
+            true if has_script => {}
+            true => {
+                path.push("&");
+                path.0.push(Piece::Variable("query".to_owned()));
+            }
+            false if is_bare => {}
+            false => path.push("?"),
+        }
+        Some(())
+    }
+}
