@@ -139,3 +139,58 @@ pub(crate) fn parse_content_length(value: &[u8]) -> Option<u64> {
         })
         .filter(|&number| number <= i64::MAX as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_trimmed_and_empty_ones_left_out() {
+        let members: Vec<_> = list_members(b" a\t, ,b c ,,\td").collect();
+        assert_eq!(members, [&b"a"[..], b"b c", b"d"]);
+        assert_eq!(list_members(b" ,\t").count(), 0);
+        assert_eq!(trim(b"\t a b \t"), b"a b");
+        assert_eq!(trim(b" \t "), b"");
+    }
+
+    #[test]
+    fn a_length_has_digits_only_and_63_bits() {
+        for (text, length) in [
+            ("0", Some(0)),
+            ("10", Some(10)),
+            ("9223372036854775807", Some(i64::MAX as u64)),
+            ("9223372036854775808", None),
+            ("18446744073709551616", None),
+            ("99999999999999999999999", None),
+            ("", None),
+            ("+1", None),
+            ("-1", None),
+            ("1 ", None),
+            ("1,1", None),
+            ("0x1", None),
+        ] {
+            assert_eq!(parse_content_length(text.as_bytes()), length, "{text}");
+        }
+    }
+
+    #[test]
+    fn safe_names_have_letters_digits_and_hyphens() {
+        for byte in 0..=u8::MAX {
+            let expected = byte.is_ascii_alphanumeric() || byte == b'-';
+            assert_eq!(is_safe_name(&[b'a', byte, b'z']), expected, "{byte:#x}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_each_known_field_is_noted() {
+        let mut first = FirstOf::default();
+        assert_eq!(first.get(Known::Host), None);
+        assert!(first.note(Known::Host, 3));
+        assert!(!first.note(Known::Host, 5));
+        assert!(first.note(Known::Expect, 0));
+        assert_eq!(
+            (first.get(Known::Host), first.get(Known::Expect)),
+            (Some(3), Some(0))
+        );
+    }
+}

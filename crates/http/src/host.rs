@@ -135,3 +135,69 @@ fn is_port(digits: &[u8]) -> bool {
         digit.is_ascii_digit() && port <= 65_535
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_what_follows_the_host() {
+        for (authority, host, port) in [
+            ("h", "h", None),
+            ("h:", "h", Some("")),
+            ("h:80", "h", Some("80")),
+            ("[::1]", "[::1]", None),
+            ("[::1]:80", "[::1]", Some("80")),
+            ("[::1", "[::1", None),
+            ("", "", None),
+        ] {
+            let found = split_port(authority.as_bytes());
+            assert_eq!(
+                found,
+                (host.as_bytes(), port.map(str::as_bytes)),
+                "{authority}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_port_that_of_the_scheme_applies() {
+        for (authority, plain, secure) in [
+            ("h", "80", "443"),
+            ("h:", "80", "443"),
+            ("h:8080", "8080", "8080"),
+            ("[::1]:1", "1", "1"),
+        ] {
+            assert_eq!(
+                port_or_default(authority.as_bytes(), false),
+                plain.as_bytes()
+            );
+            assert_eq!(
+                port_or_default(authority.as_bytes(), true),
+                secure.as_bytes()
+            );
+        }
+    }
+
+    #[test]
+    fn names_and_addresses_are_checked() {
+        let name = |authority: &'static str| name_of(authority.as_bytes()).ok();
+        for (authority, expected) in [
+            ("h.", "h"),
+            ("h:65535", "h"),
+            ("h:", "h"),
+            ("h.example.:80", "h.example"),
+            ("-._~%!$&'()*+;=", "-._~%!$&'()*+;="),
+            ("[::ffff:192.0.2.1]:80", "[::ffff:192.0.2.1]"),
+            ("", ""),
+        ] {
+            assert_eq!(name(authority), Some(expected.as_bytes()), "{authority}");
+        }
+        for authority in [
+            "h:65536", "h:8a", "h:+1", "h:1:2", ":80", "..", "a..b", ".:.", "h,g", "h/", "h\u{e9}",
+            "[]", "[12]", "[g::1]", "[::1", "[::1]x", "[::1]:x",
+        ] {
+            assert_eq!(name(authority), None, "{authority}");
+        }
+    }
+}

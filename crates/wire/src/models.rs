@@ -161,11 +161,18 @@ fn worker(model: &Model, number: usize, claimed: &AtomicUsize, total: usize) {
     }
 }
 
+/// Explores `model` with at most this many preemptions, or those of `LOOM_MAX_PREEMPTIONS`, and reports the number of interleavings.
 #[cfg(loom)]
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(model);
+    let bound = *builder.preemption_bound.get_or_insert(preemptions);
+    let explored = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counter = explored.clone();
+    builder.check(move || {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        model();
+    });
+    println!("{explored:?} interleavings with at most {bound} preemptions");
 }
 
 #[cfg(not(loom))]

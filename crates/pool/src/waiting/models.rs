@@ -10,11 +10,18 @@ use loom::thread;
 
 use super::*;
 
-/// Explores `model` with at most three preemptions: two threads that each run in the other's gap, and one more.
+/// Explores `model` with at most three preemptions (two threads that each run in the other's gap, and one more), or those of
+/// `LOOM_MAX_PREEMPTIONS`, and reports the number of interleavings.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
+    let bound = *builder.preemption_bound.get_or_insert(3);
+    let explored = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counter = explored.clone();
+    builder.check(move || {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        model();
+    });
+    println!("{explored:?} interleavings with at most {bound} preemptions");
 }
 
 /// An application with slots: the number of free ones, whether there will be more, and the waiting queue.
