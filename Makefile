@@ -320,9 +320,9 @@ test-reproducible: ## a release built twice, the second time as VERIFY.md says, 
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
 	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
 
-# ONLY: names of packaging/image/tags.toml, with commas.
+# ONLY: names of packaging/image/tags.toml, with commas. ARCHIVES: a folder that gets each as an archive, too.
 images: ## the images that replace NGINX Unit's, one for each language that Debian has in the version of the packages of `make dist` (root only)
-	packaging/build-images $(DIST)/deb $(if $(ONLY),--only $(ONLY)) --sizes
+	packaging/build-images $(DIST)/deb $(if $(ONLY),--only $(ONLY)) $(if $(ARCHIVES),--archives $(ARCHIVES)) --sizes
 
 test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/operate/kubernetes.md
 	python3 tests/packages/chart.py
@@ -354,7 +354,7 @@ dist: deps ## dist/deb: packages for this Debian, with the licences of what is i
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
 
 OWN_VERSION = $(shell sed -n '/^version = /{s/^version = "\(.*\)"/\1/p;q}' Cargo.toml)
-# `IMAGE=` leaves out the image, which is root's to make. REHEARSAL=1 alone signs with a key of that run.
+# `IMAGE=` leaves out the images, which are root's to make. REHEARSAL=1 alone signs with a key of that run.
 IMAGE = 1
 PUT_TOGETHER = packaging/release $(or $(VERSION),$(if $(REHEARSAL),$(OWN_VERSION),none)) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(if $(REHEARSAL),--rehearsal)
 release: ## dist/release: all that is published of VERSION, signed with KEY or UNSIGNED=1; the same bytes each time (docs/project/releasing.md)
@@ -362,7 +362,8 @@ release: ## dist/release: all that is published of VERSION, signed with KEY or U
 	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
 	packaging/reproducible $(MAKE) --no-print-directory packages repository VERSION=
-	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image)
+	rm -rf $(DIST)/images $(DIST)/tutti-image.tar
+	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images ARCHIVES=$(DIST)/images)
 	packaging/reproducible $(MAKE) --no-print-directory chart
 	$(MAKE) --no-print-directory site
 	@$(PUT_TOGETHER)
