@@ -264,7 +264,7 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/imports_fuzz.py --dist $(DIST) $(if $(LONG),--count 480)
 	python3 tests/agents/run.py --quick --dist $(DIST)
 
-test-aarch64: ## the lock-free parts and the pool on the other processor, by qemu (root only)
+test-aarch64: ## the core and an application of each language on the other processor, by qemu (root only)
 	@packaging/install-deps aarch64
 	PROFILE=$(or $(filter-out release,$(PROFILE)),demo) packaging/test-aarch64
 
@@ -388,21 +388,22 @@ repository: ## dist/repository: what `make dist` and `make packages` have made, 
 	    $(if $(filter gnu,$(PORTABLE)),--rpm $(DIST)/rpm) $(if $(filter musl,$(PORTABLE)),--apk $(DIST)/apk) \
 	    $(if $(GPG_KEY),--gpg-key $(GPG_KEY)) $(if $(APK_KEY),--apk-key $(APK_KEY))
 
-# PREVIOUS: the folder with the last release's packages by kind (deb/SUITE, rpm, apk, tar), in place of the first candidate's.
+# PREVIOUS: the folder with the last release's packages by kind (deb/SUITE, rpm, apk, tar), in place of the first candidate's; NEW is a later version.
 RELEASE := $(CURDIR)/.work/release
 OLD = 0.1.0-rc.1
-NEW = 0.1.0-rc.2
+NEW = $(if $(PREVIOUS),$(OWN_VERSION),0.1.0-rc.2)
+CANDIDATES = $(if $(PREVIOUS),,old:$(OLD)) new:$(NEW)
 test-release: ## publish a release candidate, install it on fresh Debian 12 and 13, an rpm- and a musl-based system, also by install.sh, upgrade under load, roll back (root only; hours)
 	@packaging/install-deps packages repository release
 	rm -rf $(RELEASE)
 	mkdir -p $(RELEASE)/old $(RELEASE)/new
 	$(if $(PREVIOUS),cp -r $(PREVIOUS)/. $(RELEASE)/old/)
-	for one in $(if $(PREVIOUS),,old:$(OLD)) new:$(NEW); do \
+	for one in $(CANDIDATES); do \
 	    packaging/build-packages deb --quick --dist $(DIST) --version $${one#*:} --out $(RELEASE)/$${one%:*}/deb/$$(. /etc/os-release && echo $$VERSION_CODENAME); \
 	    packaging/reproducible $(MAKE) --no-print-directory packages PACKAGES_FOLDER=$(RELEASE)/$${one%:*} VERSION=$${one#*:}; \
 	done
 	packaging/test-debian trixie bash -c 'packaging/install-deps packages && make build PROFILE=demo WASM= DIST=/srv/dist && rm -rf /srv/release && \
-	    for one in old:$(OLD) new:$(NEW); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'
+	    for one in $(CANDIDATES); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'
 	cp -rn .work/debian/trixie/srv/release/. $(RELEASE)/
 	python3 tests/packages/rehearsal.py --packages $(RELEASE) --dist $(DIST)
 
@@ -441,9 +442,9 @@ soak: ## HOURS (4) of all languages, protocols, jobs, changes, kills and upgrade
 	@packaging/install-deps build test real bench
 	python3 tests/soak/run.py --dist $(DIST) --hours $(or $(HOURS),4)
 
-fuzz: ## each fuzz target for FUZZ_SECONDS (60); what it found is kept in fuzz/corpus
+fuzz: ## each fuzz target, or those of TARGETS, for FUZZ_SECONDS (60); what it found is kept in fuzz/corpus
 	@packaging/install-deps build fuzz
-	for target in $$(cd fuzz && $(CARGO) fuzz list); do \
+	for target in $(or $(TARGETS),$$(cd fuzz && $(CARGO) fuzz list)); do \
 	    seeds=$$(ls -d fuzz/seeds/$$target 2>/dev/null || true); \
 	    mkdir -p fuzz/corpus/$$target; \
 	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target $$seeds -- -max_total_time=$(or $(FUZZ_SECONDS),60); \
