@@ -50,12 +50,12 @@ export TUTTI_TESTS := $(CURDIR)/.work/tests.log
 # A step that fails keeps no other from running, but those that come after it.
 STEP = @packaging/timed --go-on
 # The parts of `make test` that run; packaging/shards.toml says what they are. A step runs if one of its parts does.
-SHARDS ?= http languages wasm fleet real packages
+SHARDS ?= http languages wasm fleet models real packages
 IN = $(if $(filter $(1),$(SHARDS)),$(STEP),@: left out:)
 # Those with test programs.
-TESTED = $(filter-out real packages,$(SHARDS))
+TESTED = $(filter-out models real packages,$(SHARDS))
 # Built beside the tests, which wait for processes most of the time.
-BESIDE = $(if $(filter http,$(SHARDS)),$(MAKE) --no-print-directory build-fuzz build-loom build-sim)
+BESIDE = $(if $(filter models,$(SHARDS)),$(MAKE) --no-print-directory build-fuzz build-loom build-sim)
 # The step that most others come after.
 PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
@@ -144,9 +144,9 @@ test-steps:
 	    packaging/beside .work/beside.log "$(or $(BESIDE),:)" \
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs --shards "$(TESTED)" 2>&1 | tee $(TUTTI_TESTS)
 	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
-	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
-	$(call IN,http) "the simulator" $(MAKE) --no-print-directory sim SEEDS=1-250
-	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
+	$(call IN,models) "loom" $(MAKE) --no-print-directory test-loom
+	$(call IN,models) "the simulator" $(MAKE) --no-print-directory sim SEEDS=1-250
+	$(call IN,models) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	@$(MAKE) --no-print-directory -j2 --output-sync=target steps-real steps-packages
