@@ -50,12 +50,12 @@ export TUTTI_TESTS := $(CURDIR)/.work/tests.log
 # A step that fails keeps no other from running, but those that come after it.
 STEP = @packaging/timed --go-on
 # The parts of `make test` that run; packaging/shards.toml says what they are. A step runs if one of its parts does.
-SHARDS ?= http languages wasm fleet real packages
+SHARDS ?= http languages wasm fleet models real packages
 IN = $(if $(filter $(1),$(SHARDS)),$(STEP),@: left out:)
 # Those with test programs.
-TESTED = $(filter-out real packages,$(SHARDS))
+TESTED = $(filter-out models real packages,$(SHARDS))
 # Built beside the tests, which wait for processes most of the time.
-BESIDE = $(if $(filter http,$(SHARDS)),$(MAKE) --no-print-directory build-fuzz build-loom build-sim)
+BESIDE = $(if $(filter models,$(SHARDS)),$(MAKE) --no-print-directory build-fuzz build-loom build-sim)
 # The step that most others come after.
 PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
@@ -144,9 +144,9 @@ test-steps:
 	    packaging/beside .work/beside.log "$(or $(BESIDE),:)" \
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs --shards "$(TESTED)" 2>&1 | tee $(TUTTI_TESTS)
 	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
-	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
-	$(call IN,http) "the simulator" $(MAKE) --no-print-directory sim SEEDS=1-250
-	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
+	$(call IN,models) "loom" $(MAKE) --no-print-directory test-loom
+	$(call IN,models) "the simulator" $(MAKE) --no-print-directory sim SEEDS=1-250
+	$(call IN,models) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	@$(MAKE) --no-print-directory -j2 --output-sync=target steps-real steps-packages
@@ -264,7 +264,7 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/imports_fuzz.py --dist $(DIST) $(if $(LONG),--count 480)
 	python3 tests/agents/run.py --quick --dist $(DIST)
 
-test-aarch64: ## the lock-free parts and the pool on the other processor, by qemu (root only)
+test-aarch64: ## the core and an application of each language on the other processor, by qemu (root only)
 	@packaging/install-deps aarch64
 	PROFILE=$(or $(filter-out release,$(PROFILE)),demo) packaging/test-aarch64
 
@@ -320,9 +320,9 @@ test-reproducible: ## a release built twice, the second time as VERIFY.md says, 
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
 	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
 
-# ONLY: names of packaging/image/tags.toml, with commas.
+# ONLY: names of packaging/image/tags.toml, with commas. ARCHIVES: a folder that gets each as an archive, too.
 images: ## the images that replace NGINX Unit's, one for each language that Debian has in the version of the packages of `make dist` (root only)
-	packaging/build-images $(DIST)/deb $(if $(ONLY),--only $(ONLY)) --sizes
+	packaging/build-images $(DIST)/deb $(if $(ONLY),--only $(ONLY)) $(if $(ARCHIVES),--archives $(ARCHIVES)) --sizes
 
 test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/operate/kubernetes.md
 	python3 tests/packages/chart.py
@@ -354,7 +354,7 @@ dist: deps ## dist/deb: packages for this Debian, with the licences of what is i
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
 
 OWN_VERSION = $(shell sed -n '/^version = /{s/^version = "\(.*\)"/\1/p;q}' Cargo.toml)
-# `IMAGE=` leaves out the image, which is root's to make. REHEARSAL=1 alone signs with a key of that run.
+# `IMAGE=` leaves out the images, which are root's to make. REHEARSAL=1 alone signs with a key of that run.
 IMAGE = 1
 PUT_TOGETHER = packaging/release $(or $(VERSION),$(if $(REHEARSAL),$(OWN_VERSION),none)) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(if $(REHEARSAL),--rehearsal)
 release: ## dist/release: all that is published of VERSION, signed with KEY or UNSIGNED=1; the same bytes each time (docs/project/releasing.md)
@@ -362,7 +362,8 @@ release: ## dist/release: all that is published of VERSION, signed with KEY or U
 	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
 	packaging/reproducible $(MAKE) --no-print-directory packages repository VERSION=
-	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image)
+	rm -rf $(DIST)/images $(DIST)/tutti-image.tar
+	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images ARCHIVES=$(DIST)/images)
 	packaging/reproducible $(MAKE) --no-print-directory chart
 	$(MAKE) --no-print-directory site
 	@$(PUT_TOGETHER)
@@ -387,21 +388,22 @@ repository: ## dist/repository: what `make dist` and `make packages` have made, 
 	    $(if $(filter gnu,$(PORTABLE)),--rpm $(DIST)/rpm) $(if $(filter musl,$(PORTABLE)),--apk $(DIST)/apk) \
 	    $(if $(GPG_KEY),--gpg-key $(GPG_KEY)) $(if $(APK_KEY),--apk-key $(APK_KEY))
 
-# PREVIOUS: the folder with the last release's packages by kind (deb/SUITE, rpm, apk, tar), in place of the first candidate's.
+# PREVIOUS: the folder with the last release's packages by kind (deb/SUITE, rpm, apk, tar), in place of the first candidate's; NEW is a later version.
 RELEASE := $(CURDIR)/.work/release
 OLD = 0.1.0-rc.1
-NEW = 0.1.0-rc.2
+NEW = $(if $(PREVIOUS),$(OWN_VERSION),0.1.0-rc.2)
+CANDIDATES = $(if $(PREVIOUS),,old:$(OLD)) new:$(NEW)
 test-release: ## publish a release candidate, install it on fresh Debian 12 and 13, an rpm- and a musl-based system, also by install.sh, upgrade under load, roll back (root only; hours)
 	@packaging/install-deps packages repository release
 	rm -rf $(RELEASE)
 	mkdir -p $(RELEASE)/old $(RELEASE)/new
 	$(if $(PREVIOUS),cp -r $(PREVIOUS)/. $(RELEASE)/old/)
-	for one in $(if $(PREVIOUS),,old:$(OLD)) new:$(NEW); do \
+	for one in $(CANDIDATES); do \
 	    packaging/build-packages deb --quick --dist $(DIST) --version $${one#*:} --out $(RELEASE)/$${one%:*}/deb/$$(. /etc/os-release && echo $$VERSION_CODENAME); \
 	    packaging/reproducible $(MAKE) --no-print-directory packages PACKAGES_FOLDER=$(RELEASE)/$${one%:*} VERSION=$${one#*:}; \
 	done
 	packaging/test-debian trixie bash -c 'packaging/install-deps packages && make build PROFILE=demo WASM= DIST=/srv/dist && rm -rf /srv/release && \
-	    for one in old:$(OLD) new:$(NEW); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'
+	    for one in $(CANDIDATES); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'
 	cp -rn .work/debian/trixie/srv/release/. $(RELEASE)/
 	python3 tests/packages/rehearsal.py --packages $(RELEASE) --dist $(DIST)
 
@@ -440,9 +442,9 @@ soak: ## HOURS (4) of all languages, protocols, jobs, changes, kills and upgrade
 	@packaging/install-deps build test real bench
 	python3 tests/soak/run.py --dist $(DIST) --hours $(or $(HOURS),4)
 
-fuzz: ## each fuzz target for FUZZ_SECONDS (60); what it found is kept in fuzz/corpus
+fuzz: ## each fuzz target, or those of TARGETS, for FUZZ_SECONDS (60); what it found is kept in fuzz/corpus
 	@packaging/install-deps build fuzz
-	for target in $$(cd fuzz && $(CARGO) fuzz list); do \
+	for target in $(or $(TARGETS),$$(cd fuzz && $(CARGO) fuzz list)); do \
 	    seeds=$$(ls -d fuzz/seeds/$$target 2>/dev/null || true); \
 	    mkdir -p fuzz/corpus/$$target; \
 	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target $$seeds -- -max_total_time=$(or $(FUZZ_SECONDS),60); \

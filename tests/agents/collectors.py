@@ -169,7 +169,7 @@ class NewRelic(Collector):
 
     def answer(self, path, body):
         value = {
-            "preconnect": {"redirect_host": self.redirect, "security_policies": {}},
+            "preconnect": {"redirect_host": self.redirect},
             "connect": {"agent_run_id": "1", "data_report_period": 5, "collect_analytics_events": True, "collect_error_events": True,
                         "collect_errors": True, "collect_traces": True, "collect_span_events": True, "apdex_t": 0.5, "messages": [],
                         "event_harvest_config": self.HARVEST, "span_event_harvest_config": {"report_period_ms": 5000, "harvest_limit": 100},

@@ -6,6 +6,7 @@ the tool has seen: a collector or a debugger's client of this folder is at the o
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -34,6 +35,12 @@ class AgentTutti(Tutti):
         # An agent that changes classes takes its time on a busy machine.
         configuration["applications"]["shop"].setdefault("limits", {})["start_timeout"] = 300
         return configuration
+
+    def stop(self):
+        # A quick stop would kill what needs more than two seconds to write its results.
+        for process in reversed(self.processes):
+            process.stop(signal.SIGQUIT, 60)
+        self.processes = []
 
 
 def run(case_class, options, folder):

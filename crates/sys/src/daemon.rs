@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use crate::error::context;
+use crate::fork::is_single_threaded;
 
 /// The connection from the background process to the one that waits at the terminal.
 #[derive(Debug)]
@@ -43,10 +44,7 @@ pub enum DaemonSide {
 /// are `/dev/null`, 2 stays as it is until [`redirect_stderr`]; others that it was started with are closed: a lock or a pipe would
 /// stay taken for as long as the server runs.
 pub fn go() -> io::Result<DaemonSide> {
-    let threads = std::fs::read_dir("/proc/self/task")
-        .map_err(|e| context("counting threads", e))?
-        .count();
-    if threads != 1 {
+    if !is_single_threaded()? {
         return Err(io::Error::other(
             "only a single-threaded process can go to the background",
         ));

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::context;
+use crate::fork::is_single_threaded;
 
 /// The memory the title may use, found once.
 #[derive(Debug, Clone, Copy)]
@@ -51,10 +52,7 @@ fn area(known: &mut Option<Area>) -> io::Result<Area> {
 }
 
 fn find() -> io::Result<Area> {
-    let threads = std::fs::read_dir("/proc/self/task")
-        .map_err(|e| context("counting threads", e))?
-        .count();
-    if threads != 1 {
+    if !is_single_threaded()? {
         return Err(io::Error::other(
             "the process title can only be prepared by a single-threaded process",
         ));

@@ -1,4 +1,4 @@
-"""Java: OpenTelemetry, Datadog, Sentry, JaCoCo, the debugger of the JDK and async-profiler."""
+"""Java: OpenTelemetry, Datadog, Sentry, New Relic, JaCoCo, the debugger of the JDK and async-profiler."""
 
 import os
 import re
@@ -10,13 +10,14 @@ from pathlib import Path
 
 import packages
 from case import HOST, Case
-from collecting import DatadogCase, OpenTelemetryCase, SentryCase
+from collecting import DatadogCase, NewRelicCase, OpenTelemetryCase, SentryCase
 from request import Request
 from servers import own
 
 AGENTS = {
     "opentelemetry-javaagent.jar": "io.opentelemetry.javaagent:opentelemetry-javaagent:2.33.1",
     "dd-java-agent.jar": "com.datadoghq:dd-java-agent:1.68.1",
+    "newrelic-agent.jar": "com.newrelic.agent.java:newrelic-agent:8.19.0",
     "sentry.jar": "io.sentry:sentry:8.63.0",
     "jacocoagent.jar": "org.jacoco:org.jacoco.agent:0.8.15:jar:runtime",
     "jacococli.jar": "org.jacoco:org.jacoco.cli:0.8.15:jar:nodeps",
@@ -79,6 +80,13 @@ class SentryJava(SentryCase, Java):
         libraries = self.root / "WEB-INF/lib"
         libraries.mkdir(parents=True)
         shutil.copy(artifact("sentry.jar"), libraries)
+
+
+class NewRelicJava(NewRelicCase, Java):
+    name = "newrelic-java"
+    heading = "New Relic for Java"
+    tool = "newrelic-agent.jar"
+    transaction = "WebTransaction/Servlet/Shop"
 
 
 class JaCoCo(Java):
@@ -160,4 +168,4 @@ class AsyncProfiler(Java):
         return f"{len(stacks.splitlines())} stacks, among them the servlet's"
 
 
-CASES = [OpenTelemetryJava, DatadogJava, SentryJava, JaCoCo, Jdb, AsyncProfiler]
+CASES = [OpenTelemetryJava, DatadogJava, SentryJava, NewRelicJava, JaCoCo, Jdb, AsyncProfiler]
