@@ -143,7 +143,7 @@ test-steps:
 	$(call IN,http languages wasm fleet) --after $(PROGRAMS) --after "building the tests" "tests$(if $(BESIDE), (loom, fuzzing and the simulator are built beside them))" \
 	    packaging/beside .work/beside.log "$(or $(BESIDE),:)" \
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs --shards "$(TESTED)" 2>&1 | tee $(TUTTI_TESTS)
-	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
+	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_arena harness.test_loads harness.test_workers
 	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
 	$(call IN,http) "the simulator" $(MAKE) --no-print-directory sim SEEDS=1-250
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz

@@ -2,7 +2,7 @@
 """Checks our entries for HttpArena without Docker: `bench/arena/check.py [--dist DIST] [ENTRY…]`.
 
 Each entry is started by the configuration of its image, with places and ports of its own, and asked what HttpArena's validation asks of the
-profiles in its `meta.json`; besides that, HTTP/3 itself, requests that are broken, and that `Dockerfile` and `meta.json` name what is there.
+profiles in its `meta.json`; besides that HTTP/3 itself, chunked uploads, and broken requests.
 """
 
 import argparse
@@ -29,9 +29,6 @@ from harness import arena, arena_data  # noqa: E402
 from harness.servers import Tutti, is_installed  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# The fields of `meta.json`, and their types.
-META = {"display_name": str, "language": str, "type": str, "engine": str, "description": str, "repo": str, "enabled": bool, "tests": list, "maintainers": list}
-TYPES = {"production", "tuned", "engine", "infrastructure"}
 TYPE_OF = {".css": "text/css", ".js": "text/javascript", ".json": "application/json"}
 # Sent over TCP in parts, each so many seconds after the one before, so that the server reads them one by one.
 PAUSE = 0.03
@@ -410,25 +407,8 @@ CHECKS = {
 }
 
 
-def description(entry, report):
-    """`meta.json` and `Dockerfile`."""
-    report.begin(entry, "files")
-    meta = arena.meta(entry)
-    report.holds("the fields of meta.json", {name: type(value) for name, value in meta.items()} == META, meta)
-    report.holds("the type", meta["type"] in TYPES, meta["type"])
-    report.holds("the tests are known", set(meta["tests"]) <= set(CHECKS), meta["tests"])
-    folder = arena.ARENA / entry
-    made_by_export = {"site.json"}
-    for line in (folder / "Dockerfile").read_text().splitlines():
-        words = line.split()
-        if words[:1] == ["COPY"] and not words[1].startswith("--"):
-            for name in words[1:-1]:
-                report.holds(f"Dockerfile: {name} is there", name in made_by_export or (folder / name).exists())
-
-
 def check(entry, folder, site, report):
     """Starts an entry and asks all of its profiles."""
-    description(entry, report)
     server_class = arena.entry(entry)
     behind = getattr(server_class, "behind", None)
     if reason := is_installed(server_class) or (behind and is_installed(behind)):

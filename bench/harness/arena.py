@@ -16,17 +16,17 @@ from pathlib import Path
 from . import arena_data
 from .cases import Case, no_errors, ratio
 from .http3 import program_of_trixie
-from .java import Tomcat
+from .java import HEAP, Tomcat
 from .loads import H2load, Http3, Wrk, _run, parse_h2load, parse_wrk
 from .measure import Check
 from .node import Cluster
-from .python import Echo, FastPySgi
+from .python import Echo, FastPySgi, environment
 from .ruby import Puma
 from .servers import THREADS, H2o, Nginx, NginxFpmKept, Server, Tutti, free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ARENA = ROOT / "bench/arena"
-ENTRIES = ("php", "python", "ruby", "node", "java", "gateway", "gateway-h3")
+ENTRIES = ("php", "python", "ruby", "node", "websocket", "java", "gateway", "gateway-h3")
 # The ports of an entry's configuration, by what is spoken there.
 ENTRANCES = {"plain": 8080, "tls1": 8081, "h2c": 8082, "tls": 8443, "server": 8090}
 ACCEPT = {"Accept-Encoding": "br;q=1, gzip;q=0.8"}
@@ -169,7 +169,7 @@ def application(entry, folder):
     """The folder of an entry's application, as its Dockerfile makes it."""
     www = Path(folder) / f"arena-{entry}"
     shutil.copytree(ARENA / entry, www)
-    if entry == "node":
+    if (www / "package.json").exists():
         run_quietly("npm", "install", "--prefix", www, "--omit=dev", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error")
     if entry == "ruby":
         run_quietly("bundle", "install", "--local", "--quiet", f"--gemfile={www}/Gemfile")
@@ -262,8 +262,9 @@ class Entry(Contestant, Tutti):
             if "processes" in one:
                 one["processes"] = self.workers
             if one["type"] == "python":
-                from .python import environment
                 one["home"] = str(environment())
+            if one["type"] == "java":
+                one["options"] = [HEAP]
         return configuration
 
     def placed(self, value):
@@ -310,19 +311,26 @@ class WithServer:
             self.server.stop()
 
 
-class Gateway(WithServer, Entry):
+class Files(Entry):
+    """A gateway that is asked for files only, without the server behind."""
+
     label = "tutti"
 
     @property
     def www(self):
-        return "/nowhere"
+        """There is no application in it."""
+        return None
+
+
+class Gateway(WithServer, Files):
+    pass
 
 
 def entry(name):
     """The class of an entry's server."""
     if name.startswith("gateway"):
         return type("Gateway", (Gateway,), {"entry": name})
-    hosts = {"php": "tutti-php*", "python": "tutti-python*", "ruby": "tutti-ruby*", "node": "tutti-node", "java": "tutti-java"}
+    hosts = {"php": "tutti-php*", "python": "tutti-python*", "ruby": "tutti-ruby*", "node": "tutti-node", "websocket": "tutti-node", "java": "tutti-java"}
     return type(f"Entry{name}", (Entry,), {"entry": name, "host": hosts[name], "label": "tutti"})
 
 
@@ -333,8 +341,10 @@ class FpmPeer(Contestant, NginxFpmKept):
     protocol = ""
 
     def configuration(self):
-        return super().configuration().replace("access_log off;", "access_log off; client_max_body_size 32m; gzip on; gzip_types application/json; "
-                                               "gzip_min_length 0;")
+        # The methods and levels that are Tutti's by default.
+        compression = "gzip on; gzip_comp_level 6; gzip_types application/json; brotli on; brotli_comp_level 4; brotli_types application/json;"
+        brotli = "load_module /usr/lib/nginx/modules/ngx_http_brotli_filter_module.so; "
+        return brotli + super().configuration().replace("access_log off;", f"access_log off; client_max_body_size 32m; {compression}")
 
     def locations(self):
         parameters = f"include /etc/nginx/fastcgi_params; fastcgi_param SCRIPT_FILENAME {self.www}/arena.php;"
@@ -379,6 +389,11 @@ class ClusterPeer(Contestant, Cluster):
                    env={**os.environ, **self.environment, "NODE_ENV": "production"})
 
 
+def websocket(server):
+    """The same server with the entry for WebSocket."""
+    return type(f"{server.__name__}WebSocket", (server,), {"entry": "websocket"})
+
+
 class TomcatPeer(Contestant, Tomcat):
     entry, label = "java", Tomcat.label
 
@@ -400,15 +415,16 @@ class NginxFiles(Contestant, Nginx):
     server_part = ""
 
     def configuration(self):
+        module = "load_module /usr/lib/nginx/modules/ngx_http_brotli_static_module.so; "
         types = "text/css css; application/javascript js; application/json json; image/svg+xml svg; image/webp webp; font/woff2 woff2;"
-        return super().configuration().replace("text/html html;", f"text/html html; {types}")
+        return module + super().configuration().replace("text/html html;", f"text/html html; {types}")
 
     def locations(self):
         chain, key = self.data / "server.crt", self.data / "server.key"
         return f"""
         listen {self.place.host}:{self.ports["tls"]} ssl http2 backlog=4096;
         ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3; http2_max_concurrent_streams 128;
-        location /static/ {{ gzip_static on; root {self.data}; }}
+        location /static/ {{ gzip_static on; brotli_static on; root {self.data}; }}
         {self.server_part}"""
 
 
@@ -432,9 +448,8 @@ class H2oFiles(Contestant, H2o):
         file = self.folder / "h2o.conf"
         listening = (f"{{host: {self.place.host}, port: {self.ports['tls']}, "
                      f"ssl: {{certificate-file: {self.data}/server.crt, key-file: {self.data}/server.key}}}}")
-        text = file.read_text().replace(f"file.dir: {self.site}", f"file.dir: {self.data}, file.send-compressed: ON")
-        # Of several listeners it takes a list.
-        file.write_text(re.sub(r"listen: (.*)\n", rf"listen:\n  - \1\n  - {listening}\n", text))
+        text = file.read_text().replace("hosts:", f"listen: {listening}\nhosts:")
+        file.write_text(text.replace(f"file.dir: {self.site}", f"file.dir: {self.data}, file.send-compressed: ON"))
         return arguments
 
 
@@ -467,10 +482,11 @@ def cases(context):
         case(context, "php", "plain PHP, 2 processes", [FpmPeer, entry("php")], [*plain, "json-comp", "json-tls"]),
         case(context, "python", "Flask, 2 processes", [FastPySgiPeer, entry("python")], plain),
         case(context, "ruby", "Sinatra, 2 processes", [PumaPeer, entry("ruby")], plain),
-        case(context, "node", "Express, 2 processes", [ClusterPeer, entry("node")], [*plain, "async-db", "echo-ws"]),
+        case(context, "node", "Express, 2 processes", [ClusterPeer, entry("node")], [*plain, "async-db"]),
+        case(context, "websocket", "WebSocket by ws, 2 processes", [websocket(ClusterPeer), entry("websocket")], ["echo-ws"]),
         case(context, "java", "servlets", [TomcatPeer, entry("java")], plain),
         case(context, "http2", "Express by HTTP/2 and HTTP/3", [entry("node")], http2),
-        case(context, "files", "files from disk", [NginxFiles, H2oFiles, entry("gateway")], ["static", "static-h2"]),
+        case(context, "files", "files from disk", [NginxFiles, H2oFiles, Files], ["static", "static-h2"]),
         case(context, "gateway", "a gateway before Express", [NginxGateway, entry("gateway")], ["gateway-64"]),
         case(context, "gateway-h3", "a gateway before Express, by HTTP/3", [entry("gateway-h3")], ["static-h3", "gateway-h3"]),
     ]

@@ -1,9 +1,7 @@
-// The endpoints of HttpArena by Express, with `ws` for WebSockets and `pg` for Postgres.
+// The endpoints of HttpArena by Express, with `pg` for Postgres.
 const fs = require('node:fs');
-const http = require('node:http');
 const express = require('express');
 const { Pool } = require('pg');
-const { WebSocketServer } = require('ws');
 
 const items = JSON.parse(fs.readFileSync(process.env.DATASET));
 // The profiles allow so many connections altogether.
@@ -48,8 +46,4 @@ app.get('/async-db', async (request, response) => {
     response.json({ items: found, count: found.length });
 });
 
-const server = http.createServer(app);
-new WebSocketServer({ server, path: '/ws' }).on('connection', (socket) => {
-    socket.on('message', (message, binary) => socket.send(message, { binary }));
-});
-server.listen(process.env.PORT ?? 8080, process.env.HOST);
+app.listen(process.env.PORT ?? 8080, process.env.HOST);
