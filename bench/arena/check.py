@@ -36,7 +36,7 @@ PAUSE = 0.03
 
 @dataclass
 class Answer:
-    """What curl was answered."""
+    """A response, as curl gives it."""
 
     version: str
     status: int

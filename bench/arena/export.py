@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from harness import arena  # noqa: E402
 
-# What `check.py` has made beside the sources is none of them.
+# Parts of `site.json`, and files that a build leaves beside the sources.
 LEFT_OUT = ("application.json", "target", "node_modules", "__pycache__", "Gemfile.lock")
 
 

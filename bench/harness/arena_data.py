@@ -1,4 +1,4 @@
-"""What HttpArena gives an entry when it runs, made here in the same shape: the data set, static files, a certificate, and Postgres with a table."""
+"""Makes the data that HttpArena gives an entry when it runs, in the same shape: the data set, static files, a certificate, and Postgres with a table."""
 
 import atexit
 import functools
