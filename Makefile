@@ -61,7 +61,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs sim build-sim sim-proves test-aarch64
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-arena bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs sim build-sim sim-proves test-aarch64
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -143,7 +143,7 @@ test-steps:
 	$(call IN,http languages wasm fleet) --after $(PROGRAMS) --after "building the tests" "tests$(if $(BESIDE), (loom, fuzzing and the simulator are built beside them))" \
 	    packaging/beside .work/beside.log "$(or $(BESIDE),:)" \
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs --shards "$(TESTED)" 2>&1 | tee $(TUTTI_TESTS)
-	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
+	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_arena harness.test_loads harness.test_workers
 	$(call IN,models) "loom" $(MAKE) --no-print-directory test-loom
 	$(call IN,models) "the simulator" $(MAKE) --no-print-directory sim SEEDS=1-250
 	$(call IN,models) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
@@ -457,6 +457,10 @@ bench: build ## every point of docs/project/performance.md beside nginx, FPM and
 bench-quick: build ## one short round of the same: shows that the harness works
 	@packaging/install-deps build bench
 	python3 bench/run.py --dist $(DIST) --quick --results $(CURDIR)/.work/bench
+
+bench-arena: build ## what HttpArena's validation asks of our entries in bench/arena, without Docker (some minutes)
+	@packaging/install-deps build bench
+	python3 bench/arena/check.py --dist $(DIST)
 
 bench-instructions: build ## instructions of the router for one request, by callgrind (root only; some minutes; BESIDE=OTHER/dist: a ratio)
 	@packaging/install-deps build test

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from harness import (  # noqa: E402
-    caching, cases, configuration, front, gateways, http3, idle, java, lone, machine, manager, measure, mixed, node, perl, proxy, python, report, ruby, special,
+    arena, caching, cases, configuration, front, gateways, http3, idle, java, lone, machine, manager, measure, mixed, node, perl, proxy, python, report, ruby, special,
     starts, timeline, tls, wasm)
 from harness.network import VethPair  # noqa: E402
 from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
@@ -221,7 +221,7 @@ def main():
         context = Context(options, folder)
         interleaved = [*cases.all_cases(context), *perl.cases(context), *ruby.cases(context), *node.cases(context), *java.cases(context), *python.cases(context), *wasm.cases(context),
                        *proxy.cases(context), *gateways.cases(context), *lone.cases(context),
-                       tls.p25(context), *front.cases(context), *http3.cases(context), *caching.cases(context)]
+                       tls.p25(context), *front.cases(context), *http3.cases(context), *caching.cases(context), *arena.cases(context)]
         plan = [(case.id, lambda case=case: run_case(context, case)) for case in interleaved]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
                  for function in (special.p8, special.p11, special.p12, special.p41, special.p44, manager.p19, manager.p24, configuration.p31, starts.p38, idle.p39, mixed.p40,

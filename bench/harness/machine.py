@@ -27,7 +27,8 @@ def describe():
 
 
 def versions():
-    commands = {"nginx": ["nginx", "-v"], "apache": ["apache2", "-v"], "php": ["php", "-v"], "wrk": ["wrk", "-v"], "ab": ["ab", "-V"]}
+    commands = {"nginx": ["nginx", "-v"], "apache": ["apache2", "-v"], "php": ["php", "-v"], "wrk": ["wrk", "-v"], "ab": ["ab", "-V"], "h2o": ["h2o", "-v"],
+                "puma": ["puma", "-V"], "node": ["node", "-v"]}
     found = {}
     for name, command in commands.items():
         try:

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub(super) const SWEEP: Duration = Duration::from_secs(1);
 /// A connection that has been idle at so many looks is closed: many servers close theirs after five seconds, and a request
 /// that meets the closing would have to be given up. Looks are counted so that no request has to read the clock.
 const LONGEST_REST: u32 = 4;
+/// Pause between two attempts while the backlog of a Unix socket is full.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(5);
 /// Bytes read at once.
 const READ_SIZE: usize = 16 * 1024;
 
@@ -94,6 +97,19 @@ impl RelayConnection {
     }
 }
 
+/// Connects; while the program's backlog is full, the request waits, as a TCP connection would.
+async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(path).await {
+            // The kernel does not report when the backlog has room again (unix(7), `EAGAIN`).
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(BACKLOG_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Resting {
     connection: Box<RelayConnection>,
@@ -143,7 +159,7 @@ impl Pool {
                 stream.set_nodelay(true)?;
                 Stream::Tcp(stream)
             }
-            Address::Unix(path) => Stream::Unix(UnixStream::connect(path).await?),
+            Address::Unix(path) => Stream::Unix(connect_unix(path).await?),
         };
         Ok(Box::new(RelayConnection {
             stream,
@@ -180,5 +196,55 @@ impl Pool {
         });
         self.is_swept.set(!resting.is_empty());
         !resting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+    use super::*;
+
+    #[test]
+    fn a_request_waits_while_the_backlog_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("http.sock");
+        let program = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&program, 0).unwrap();
+        let mut waiting = 0;
+        loop {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let socket =
+                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+                    .unwrap();
+            match rustix::net::connect(&socket, &SocketAddrUnix::new(&path).unwrap()) {
+                Ok(()) => waiting += 1,
+                Err(error) => {
+                    assert_eq!(error, rustix::io::Errno::AGAIN);
+                    break;
+                }
+            }
+        }
+        assert!(waiting > 0);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let pool = Pool::new(Address::Unix(path), 1, false);
+            let mut opened = pin!(pool.open());
+            assert!(poll_once(opened.as_mut()).await.is_pending());
+            for _ in 0..waiting {
+                program.accept().unwrap();
+            }
+            opened.await.unwrap();
+        });
+    }
+
+    /// Polls once, in the context of the caller.
+    async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+        std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
     }
 }
