@@ -264,7 +264,7 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/imports_fuzz.py --dist $(DIST) $(if $(LONG),--count 480)
 	python3 tests/agents/run.py --quick --dist $(DIST)
 
-test-aarch64: ## the core and an application of each language on the other processor, by qemu (root only)
+test-aarch64: ## the core on the other processor, by qemu (root only)
 	@packaging/install-deps aarch64
 	PROFILE=$(or $(filter-out release,$(PROFILE)),demo) packaging/test-aarch64
 
