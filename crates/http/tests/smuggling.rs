@@ -248,6 +248,7 @@ fn chunked_framing_is_strict() {
         "400 empty size | \r\nhello\r\n0\r\n\r\n",
         "400 empty last size | \r\n\r\n",
         "400 extension without a size | ;a\r\nhello\r\n0\r\n\r\n",
+        "400 extension without a size, and the end | ;a\r\n\r\n",
         "400 negative size | -5\r\nhello\r\n0\r\n\r\n",
         "400 plus sign | +5\r\nhello\r\n0\r\n\r\n",
         "400 0x | 0x5\r\nhello\r\n0\r\n\r\n",
