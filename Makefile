@@ -61,7 +61,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-arena bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs sim build-sim sim-proves test-aarch64
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-arena bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs sim build-sim sim-proves test-aarch64 mutants coverage
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -191,7 +191,7 @@ test-fuzz: build-fuzz ## FUZZ_SECONDS (10) of each fuzz target, without cargo-fu
 # Miri is itself of the nightly compiler. Its weak memory made that end with an internal error. Of the workers' base it takes what needs
 # no process, socket or signal: most of it is those.
 NIGHTLY = rustup component list --toolchain nightly --installed 2>/dev/null | grep '^$(1)' >/dev/null || \
-    rustup toolchain install nightly --profile minimal --component miri --component rust-src --component rustfmt
+    rustup toolchain install nightly --profile minimal --component miri --component rust-src --component rustfmt --component llvm-tools
 test-miri: ## the wire's lock-free parts and tables and the workers' base under Miri: undefined behaviour, data races (a quarter of an hour)
 	@$(call NIGHTLY,miri)
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-disable-weak-memory-emulation" CARGO_TARGET_DIR=$(TARGET)/miri \
@@ -202,6 +202,21 @@ test-miri-seeds: ## the models of the wire's lock-free parts (those of loom) und
 	@$(call NIGHTLY,miri)
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-many-seeds=0..$(or $(SEEDS),64)" \
 	    CARGO_TARGET_DIR=$(TARGET)/miri $(CARGO) +nightly miri test -p tutti-wire --lib -- models::
+
+# They read what clients, proxies, upstreams and applications send. FILES: others; `tests/mutants.toml` has what cannot be noticed, with reasons.
+UNTRUSTED = $(addprefix crates/http/src/,body.rs chunked.rs field.rs field_code.rs host.rs huffman.rs path.rs priority.rs section.rs stream_head.rs token.rs trailers.rs \
+        head/*.rs http2/*.rs http2/hpack/decoder.rs http3/*.rs websocket/*.rs) \
+    $(addprefix crates/gateway/src/,proxy_protocol.rs cgi/script.rs fastcgi/read.rs) crates/conn/src/proxy_header.rs \
+    $(addprefix crates/http2/src/,closed_streams.rs frames.rs receiver.rs settings.rs stream_state.rs windows.rs) \
+    crates/files/src/range.rs crates/routing/src/fields.rs \
+    $(addprefix crates/wire/src/,control.rs message.rs request.rs response.rs slotmap.rs span.rs table.rs)
+mutants: ## changes the code of FILES (all that reads untrusted bytes), one place at a time: the tests of its crate must notice each change (hours)
+	cargo_mutants="$$(packaging/fetch-tool cargo-mutants)" && "$$cargo_mutants" mutants --config tests/mutants.toml --output .work \
+	    --jobs $$(nproc) $(foreach file,$(or $(FILES),$(UNTRUSTED)),--file '$(file)')
+
+coverage: ## branches and lines of FILES (all that reads untrusted bytes) that the tests of their crates reach
+	@$(call NIGHTLY,llvm-tools)
+	packaging/coverage $(TARGET)/coverage $(or $(FILES),$(UNTRUSTED))
 
 SANITIZED = $(TARGET)/sanitized/$(HOST)/debug
 test-sanitizers: test-threads ## AddressSanitizer and UndefinedBehaviorSanitizer over the C code of PHP's, Perl's and Ruby's hosts, and a program in C

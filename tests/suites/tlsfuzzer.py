@@ -27,8 +27,7 @@ OLD_KEYS = "it needs RSA or finite-field DH key exchange, which rustls does not 
 CBC = "it needs a cipher suite with CBC or CCM, which rustls does not have"
 OLD = "it is about SSL 2 and 3, TLS 1.0 or 1.1, which rustls does not have"
 PSK = "it needs a key that was agreed on outside TLS, which Tutti has no option for"
-CLIENT = "it needs a client certificate and a listener that asks for it: not run yet"
-OTHER_KEY = "it needs a listener with another kind of certificate: not run yet"
+NO_KEY = "rustls does not have keys and signatures of this kind"
 PHA = "it needs authentication after the handshake, which rustls does not have"
 TIMING = "it measures times over hours, to find a side channel"
 RECORD_LIMIT = "it needs the extension record_size_limit, which rustls does not have"
@@ -48,26 +47,45 @@ LEFT_OUT = {
     ), OLD_KEYS),
     **dict.fromkeys((
         "aesccm", "atypical-padding", "cve-2016-2107", "encrypt-then-mac", "encrypt-then-mac-renegotiation", "fuzzed-MAC", "fuzzed-padding",
-        "fuzzed-plaintext", "lengths", "ecdhe-rsa-key-exchange",
+        "fuzzed-plaintext", "lengths", "ecdhe-rsa-key-exchange", "ecdsa-sig-flexibility",
     ), CBC),
     **dict.fromkeys((
         "bleichenbacher-timing-marvin", "bleichenbacher-timing-pregenerate", "lucky13", "tls13-minerva", "tls13-dhe-shared-secret-padding",
     ), TIMING),
     **dict.fromkeys((
-        "certificate-malformed", "certificate-request", "certificate-verify", "certificate-verify-malformed", "certificate-verify-malformed-sig",
-        "ecdsa-in-certificate-verify", "eddsa-in-certificate-verify", "extended-master-secret-extension-with-client-cert",
-        "renegotiation-disabled-client-cert", "rsa-pss-sigs-on-certificate-verify", "rsa-sigs-on-certificate-verify", "tls13-certificate-request",
-        "tls13-certificate-verify", "tls13-client-certificate-compression", "tls13-ecdsa-brainpool-in-certificate-verify",
-        "tls13-ecdsa-in-certificate-verify", "tls13-eddsa-in-certificate-verify", "tls13-mldsa-in-certificate-verify",
-    ), CLIENT),
-    **dict.fromkeys(("ecdsa-sig-flexibility", "tls13-ecdsa-support", "tls13-eddsa", "tls13-rsapss-signatures", "tls13-ecdhe-brainpool-curves"), OTHER_KEY),
+        "tls13-ecdsa-brainpool-in-certificate-verify", "tls13-ecdhe-brainpool-curves", "tls13-rsapss-signatures",
+    ), NO_KEY),
     **dict.fromkeys(("tls13-psk_ke", "tls13-psk_dhe_ke"), PSK),
     "tls13-post-handshake-auth": PHA,
     "record-size-limit": RECORD_LIMIT,
     "tls13-lengths": "it has 16,384 conversations, for longer than all others together",
     "tls13-non-support": "it is for servers without TLS 1.3",
+    "renegotiation-disabled-client-cert": "it is about a server that asks for the certificate in a second handshake, and rustls never renegotiates",
+    "tls13-mldsa-in-certificate-verify": "it needs dilithium-py, which is no pinned dependency of tlsfuzzer",
     "tls13-mlkem": "it needs kyber-py, which is no pinned dependency of tlsfuzzer",
     "tls13-keyupdate-from-server": "it needs a server that changes its key during a response of 16 MiB",
+}
+
+# In the order of rustls.
+SIGNATURES = (
+    "ecdsa_secp384r1_sha384", "ecdsa_secp256r1_sha256", "ecdsa_secp521r1_sha512", "ed25519", "rsa_pss_rsae_sha512", "rsa_pss_rsae_sha384", "rsa_pss_rsae_sha256",
+    "rsa_pkcs1_sha512", "rsa_pkcs1_sha384", "rsa_pkcs1_sha256",
+)
+TLS13_SIGNATURES = ("mldsa44", "mldsa65", "mldsa87")
+# Scripts that need a client certificate, and which of tlsfuzzer's it is; they use a listener that asks for one, and takes any whose key the client has.
+WITH_CLIENT = {
+    **dict.fromkeys((
+        "certificate-malformed", "certificate-request", "certificate-verify", "certificate-verify-malformed", "certificate-verify-malformed-sig",
+        "extended-master-secret-extension-with-client-cert", "rsa-pss-sigs-on-certificate-verify", "rsa-sigs-on-certificate-verify", "tls13-certificate-request", "tls13-certificate-verify", "tls13-client-certificate-compression",
+    ), "clientX509"),
+    **dict.fromkeys(("ecdsa-in-certificate-verify", "tls13-ecdsa-in-certificate-verify"), "serverEC"),
+    **dict.fromkeys(("eddsa-in-certificate-verify", "tls13-eddsa-in-certificate-verify"), "serverEd25519"),
+}
+# Scripts that need a listener with other certificates of tlsfuzzer.
+COMMON_KEY = ("serverX509",)
+WITH_KEYS = {
+    "tls13-ecdsa-support": ("serverEC", "serverP384EC", "serverP521EC"),
+    "tls13-eddsa": ("serverEd25519",),
 }
 
 # Conversations that do not apply, in all scripts.
@@ -89,15 +107,31 @@ def not_offered(conversation):
 
 
 def options(text, script):
-    """Makes a script use what rustls has."""
+    """Makes a script use what rustls has, and what the listener expects."""
+    words = []
+    if name := WITH_CLIENT.get(script):
+        words += ["-k", f"tests/{name}Key.pem", "-c", f"tests/{name}Cert.pem"]
+        if re.search(r"^\s*-s sigalgs", text, re.MULTILINE):
+            words += ["-s", " ".join(SIGNATURES + (TLS13_SIGNATURES if script.startswith("tls13-") else ()))]
+        if re.search(r"^\s*-E ext_spec", text, re.MULTILINE):
+            # certificate_authorities, which the listener names.
+            words += ["-E", "47:CR key_share:SH supported_versions:SH"]
+    return words + key_exchange(text, script)
+
+
+def key_exchange(text, script):
     if re.search(r"^\s*-C ", text, re.MULTILINE) and not script.startswith("tls13-"):
         return ["-C", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]
     return ["-d"] if re.search(r"^\s*-d ", text, re.MULTILINE) else []
 
 
 class Scripts:
-    def __init__(self, folder, packages, port):
-        self.folder, self.port = folder, port
+    """`listener(keys, client_ca)` returns the port of a listener with these keys, which asks for a client certificate if there is an authority for one."""
+
+    def __init__(self, folder, packages, listener):
+        self.folder = folder
+        self.ports = {keys: listener(keys, None) for keys in {COMMON_KEY, *WITH_KEYS.values()}}
+        self.port_with_client = listener(COMMON_KEY, "clientX509")
         self.environment = {**os.environ, "PYTHONPATH": f"{packages}:{folder}"}
 
     def call(self, script, *arguments):
@@ -113,7 +147,8 @@ class Scripts:
         name = f"test-{script}.py"
         if script in LEFT_OUT:
             return [Case(name, "skip", LEFT_OUT[script])]
-        text = self.call(script, "-h", "127.0.0.1", "-p", str(self.port), *options(self.call(script, "--help"), script))
+        port = self.port_with_client if script in WITH_CLIENT else self.ports[WITH_KEYS.get(script, COMMON_KEY)]
+        text = self.call(script, "-h", "127.0.0.1", "-p", str(port), *options(self.call(script, "--help"), script))
         if not re.search(r"^TOTAL: \d+$", text, re.MULTILINE):
             last = (text.strip().splitlines() or [f"no end within {SECONDS} s"])[-1]
             return [Case(name, "fail", f"the script has no result: {last}")]
@@ -130,12 +165,19 @@ class Scripts:
 
 def run(context):
     folder = context.git("github.com/tlsfuzzer/tlsfuzzer", COMMIT)
-    files = {"file": str(folder / "tests/serverX509Cert.pem"), "key": str(folder / "tests/serverX509Key.pem")}
-    server = context.server(lambda port: {
-        "listeners": {f"127.0.0.1:{port}": {"pass": "routes", "tls": {"certificate": files, "session": {"cache_size": 1000, "tickets": True}}}},
-        "routes": [{"action": {"return": 200, "body": "hello\n"}}],
-    })
-    scripts = Scripts(folder, context.pip(*PACKAGES), server.port)
+
+    def listener(keys, client_ca):
+        tls = {"certificate": [{"file": str(folder / f"tests/{key}Cert.pem"), "key": str(folder / f"tests/{key}Key.pem")} for key in keys]}
+        tls["session"] = {"cache_size": 1000, "tickets": True}
+        if client_ca:
+            # The scripts' certificates are their own authorities; what is tested is the proof that the client has the key.
+            tls |= {"client_ca": str(folder / f"tests/{client_ca}Cert.pem"), "client_verify": "optional", "client_failure": "report"}
+        return context.server(lambda port: {
+            "listeners": {f"127.0.0.1:{port}": {"pass": "routes", "tls": tls}},
+            "routes": [{"action": {"return": 200, "body": "hello\n"}}],
+        }, f"server-{'-'.join(keys)}-{client_ca}").port
+
+    scripts = Scripts(folder, context.pip(*PACKAGES), listener)
     names = sorted(file.stem.removeprefix("test-") for file in (folder / "scripts").glob("test-*.py"))
     with ThreadPoolExecutor(3) as pool:
         for cases in pool.map(scripts.cases, names):

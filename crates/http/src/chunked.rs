@@ -292,3 +292,25 @@ pub fn chunk_head(length: usize, scratch: &mut [u8; 18]) -> &[u8] {
 pub fn write_chunk_head(length: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(chunk_head(length, &mut [0; 18]));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trailers_are_kept_for_forwarding() {
+        let body = b"1\r\na\r\n0\r\nETag: x\r\nX-Sum: 1 2\r\n\r\n";
+        let mut decoder = ChunkedDecoder::new(&MessageLimits::default());
+        let mut rest = &body[..];
+        while !decoder.is_finished() {
+            let decoded = decoder.decode(rest).unwrap();
+            rest = &rest[decoded.consumed..];
+        }
+        let trailers = decoder.trailers();
+        let found: Vec<_> = trailers.fields().collect();
+        assert_eq!(
+            found,
+            [(&b"ETag"[..], &b"x"[..]), (&b"X-Sum"[..], &b"1 2"[..])]
+        );
+    }
+}
