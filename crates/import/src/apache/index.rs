@@ -109,7 +109,13 @@ impl Compiler<'_> {
 
     /// An index that has the path of another file.
     fn index_elsewhere(&mut self, spot: &Spot, name: &str) -> Value {
-        let destination = self.settled(spot, name);
+        let mut rules = spot.site.sections.iter().filter_map(rules_of);
+        let acts = rules.any(|(is_on, list)| is_on != Some(false) && list.iter().any(Rule::acts));
+        // Rules see it as if it had been requested.
+        let destination = match acts && !name.ends_with('/') {
+            true => Self::entry(&spot.site),
+            false => self.settled(spot, name),
+        };
         let path = Text::literal(name.replace('%', "%25").replace('?', "%3F"));
         // There is none without the folder.
         let mut share = self.share(spot);

@@ -46,6 +46,8 @@ pub(super) enum Location {
 pub(super) struct Section {
     pub(super) stage: Stage,
     pub(super) folder: Option<Folder>,
+    /// It is in a `<DirectoryMatch>`.
+    pub(super) is_in_match: bool,
     /// The number of parts in the path of a `<Directory>` with wildcards.
     pub(super) depth: usize,
     /// An expression for the name of a file.
@@ -309,6 +311,7 @@ impl Section {
                     (false, true) => Folder::Match(format!("^{}(?:/|$)", of_folder_glob(bare))),
                     (false, false) => Folder::Path(bare.to_owned()),
                 });
+                section.is_in_match = is_match;
                 if is_match {
                     Stage::FolderMatch
                 } else {
@@ -466,13 +469,17 @@ impl Section {
 
     /// Returns its specificity, by which sections are sorted; equal ones stay as they are written. Wildcards count as any other part of a
     /// path.
-    pub(super) fn weight(&self) -> (Stage, usize) {
-        let depth = match (&self.stage, &self.folder) {
-            (Stage::Folder, Some(Folder::Path(path))) => parts(path),
-            (Stage::Folder, Some(Folder::Match(_))) => self.depth,
+    ///
+    /// Names of files are sorted by the folders that they stand in: first those in none, and last those in a `<DirectoryMatch>`.
+    pub(super) fn weight(&self) -> (Stage, bool, usize) {
+        let has_depth = matches!(self.stage, Stage::Folder | Stage::Files);
+        let depth = match &self.folder {
+            Some(Folder::Path(path)) if has_depth => parts(path),
+            Some(Folder::Match(_)) if has_depth && !self.is_in_match => self.depth,
             _ => 0,
         };
-        (self.stage, depth)
+        let is_late = self.stage == Stage::Files && self.is_in_match;
+        (self.stage, is_late, depth)
     }
 }
 

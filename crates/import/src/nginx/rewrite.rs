@@ -465,7 +465,7 @@ impl Compiler<'_> {
             self.set(scoped, set);
         }
         let has_handler = inner.iter().any(is_handler);
-        let has_settings = Inside::of(inner) == Inside::Content;
+        let has_settings = matches!(Inside::of(inner), Inside::Content | Inside::Variables);
         let stays = |one: &&Statement| {
             !(has_settings && one.name() == "try_files" || has_handler && is_handler(one))
         };
