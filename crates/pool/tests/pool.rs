@@ -857,23 +857,25 @@ fn damaged_shared_memory_is_replaced_with_all_its_processes() {
     wait_until("nothing is held", || app.status().active == 0);
 }
 
-/// The simulator's seed 1795967364001707.
+/// The simulator's seeds 1795967364001707 and 1795968435005186.
 #[test]
 fn a_request_whose_state_is_falsified_ends_at_its_deadline() {
-    let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Fixed(2));
-    spec.common.limits.timeout = OptionalLimit(Some(Duration::from_secs(1)));
-    let app = pool.app(spec.clone());
-    let victim = pool.begin(&app, "/hang");
-    wait_until("it has begun", || app.status().idle == 1);
-    // Each slot is free then.
-    pool.launcher.scribble(0);
-    assert_eq!(victim.wait().unwrap_err().status(), 504);
-    pool.log
-        .wait_for("Alert: \"demo\": an application process damaged the shared memory");
-    pool.lift_timeout(&spec);
-    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
-    wait_until("nothing is held", || app.status().active == 0);
+    // Each slot is free, or its worker has finished without a completion.
+    for (byte, status) in [(0, 504), (4, 502)] {
+        let pool = Pool::new();
+        let mut spec = pool.spec("demo", Processes::Fixed(2));
+        spec.common.limits.timeout = OptionalLimit(Some(Duration::from_secs(1)));
+        let app = pool.app(spec.clone());
+        let victim = pool.begin(&app, "/hang");
+        wait_until("it has begun", || app.status().idle == 1);
+        pool.launcher.scribble(byte);
+        assert_eq!(victim.wait().unwrap_err().status(), status);
+        pool.log
+            .wait_for("Alert: \"demo\": an application process damaged the shared memory");
+        pool.lift_timeout(&spec);
+        assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+        wait_until("nothing is held", || app.status().active == 0);
+    }
 }
 
 /// The kill of the prototype and the report of a fork cross.

@@ -94,6 +94,10 @@ impl Generation {
                         // A worker has falsified the state: none would ever finish the request.
                         self.condemn();
                         self.settle(slot, state, ExchangeError::Timeout { begun: true });
+                    } else if let Some(waker) = state.waker.take() {
+                        // If the state is falsified, the completion has not been reported.
+                        drop(state);
+                        waker.wake();
                     }
                 }
                 CancelOutcome::Cancelled => {
