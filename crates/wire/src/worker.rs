@@ -279,7 +279,8 @@ impl Worker {
 
     /// True if the worker must end: the router or a signal asked for it, or it has reached its limit of requests.
     pub fn must_stop(&self) -> bool {
-        self.core.must_stop()
+        // A limit that is raised later changes nothing: others have taken its place in the queue.
+        self.is_leaving || self.core.must_stop()
     }
 
     /// True if the router has asked it to end: it has been replaced already, or will be at once.
@@ -289,9 +290,11 @@ impl Worker {
 
     /// True if it ends because it has reached its limit of requests, so that it is replaced only after its end.
     pub fn leaves_by_itself(&self) -> bool {
-        self.core
-            .entry()
-            .is_some_and(|entry| has_reached_limit(entry) && !is_asked_to_quit(entry))
+        self.core.entry().is_some_and(|entry| {
+            (self.is_leaving || has_reached_limit(entry))
+                && !is_asked_to_quit(entry)
+                && !interrupt::is_stopping()
+        })
     }
 
     /// Waits for a request. `None`: the process should exit. No request is ever claimed and then dropped.

@@ -1,5 +1,6 @@
 //! Both sides in one process: the router here, workers on threads.
 
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -7,6 +8,7 @@ use std::thread;
 
 use super::*;
 use crate::Violation;
+use crate::descriptors::Descriptors;
 use crate::layout::{HEAD_CAPACITY, SlotControl};
 use crate::message::{MessageOpcode, PieceHead};
 use crate::request::{BodyRef, WireRequestHead};
@@ -607,4 +609,29 @@ fn lengths_that_cannot_be_are_violations() {
         word(|control| &control.worker.trailers_length, length);
         assert!(segment.response_trailers(slot).is_err(), "{length}");
     }
+}
+
+/// The simulator's seed 1796569471000106: a change of the configuration sets the limits anew.
+#[test]
+fn an_event_loop_that_has_reached_its_limit_ends_although_the_limit_is_raised() {
+    let segment = segment();
+    segment.set_request_limit(0, NonZeroU64::new(1));
+    let descriptors = Descriptors {
+        threads: (0..SMALL.threads).map(|_| event()).collect(),
+        workers: (0..SMALL.workers).map(|_| event()).collect(),
+        spool: None,
+    };
+    let attached = Attached::open(segment.fd()).unwrap();
+    let unstarted = attached.unstarted(0, &Arc::new(descriptors)).unwrap();
+    let mut worker = unstarted.into_worker();
+    worker.enter_loop(4).unwrap();
+    worker.ready();
+    submit(&segment, b"/first");
+    submit(&segment, b"/second");
+    let mut exchange = worker.try_next().unwrap();
+    assert!(worker.try_next().is_none());
+    segment.set_request_limit(0, NonZeroU64::new(100));
+    assert!(worker.must_stop() && worker.leaves_by_itself());
+    exchange.abort();
+    assert!(worker.try_next().is_none() && worker.must_stop());
 }
