@@ -182,6 +182,7 @@ impl UnstartedWorker {
             class: Class::default(),
             concurrency: 1,
             is_leaving: false,
+            has_to_end: false,
             catches_signals: false,
         }
     }
@@ -196,8 +197,10 @@ pub struct Worker {
     class: Class,
     /// Most exchanges at once.
     concurrency: u32,
-    /// It has noticed that it must end.
+    /// It takes no further request.
     is_leaving: bool,
+    /// It has noticed that it must end. If its limit of requests is raised afterwards, it ends nevertheless: it has left the queue.
+    has_to_end: bool,
     catches_signals: bool,
 }
 
@@ -279,8 +282,7 @@ impl Worker {
 
     /// True if the worker must end: the router or a signal asked for it, or it has reached its limit of requests.
     pub fn must_stop(&self) -> bool {
-        // A limit that is raised later changes nothing: others have taken its place in the queue.
-        self.is_leaving || self.core.must_stop()
+        self.has_to_end || self.core.must_stop()
     }
 
     /// True if the router has asked it to end: it has been replaced already, or will be at once.
@@ -291,7 +293,7 @@ impl Worker {
     /// True if it ends because it has reached its limit of requests, so that it is replaced only after its end.
     pub fn leaves_by_itself(&self) -> bool {
         self.core.entry().is_some_and(|entry| {
-            (self.is_leaving || has_reached_limit(entry))
+            (self.has_to_end || has_reached_limit(entry))
                 && !is_asked_to_quit(entry)
                 && !interrupt::is_stopping()
         })

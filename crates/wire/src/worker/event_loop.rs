@@ -77,6 +77,7 @@ impl Worker {
         self.look();
         loop {
             if self.core.must_stop() {
+                self.has_to_end = true;
                 self.stop_taking();
             }
             if self.is_leaving {
