@@ -96,10 +96,14 @@ fn the_server_issues_certificates_that_its_root_vouches_for() {
     assert_eq!(body, "home");
     assert_ne!(serial, renewed);
     // And by the next process for certificates.
-    for pid in server.pids("tutti: acme") {
-        tutti_sys::signal::send(pid, libc::SIGKILL).unwrap();
+    let killed = server.pids("tutti: acme");
+    for pid in &killed {
+        tutti_sys::signal::send(*pid, libc::SIGKILL).unwrap();
     }
-    wait_until("another process", || !server.pids("tutti: acme").is_empty());
+    wait_until("another process", || {
+        let now = server.pids("tutti: acme");
+        !now.is_empty() && now.iter().all(|pid| !killed.contains(pid))
+    });
     tutti(&server, &["cert", "renew", &bundle]);
     assert_eq!(ask(&server, &root, "nas").0, "home");
     assert_eq!(tutti(&server, &["cert", "root", &bundle]).0, pem);
