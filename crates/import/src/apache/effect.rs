@@ -130,8 +130,7 @@ impl Compiler<'_> {
     /// the client asked for.
     fn behind_locations(&mut self, rules: &Rules, rule: &Rule, action: Value) -> Value {
         let site = &rules.spot.site;
-        let is_of_paths = |one: &&Section| one.is_of_paths();
-        let sections: Vec<Section> = site.sections.iter().filter(is_of_paths).cloned().collect();
+        let sections = site.sections_where(Section::is_of_paths);
         self.report_admitting(rules, rule, &sections);
         let mapping = Mapping {
             at: String::new(),

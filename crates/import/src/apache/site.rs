@@ -78,6 +78,12 @@ pub(super) struct Spot {
 }
 
 impl Site {
+    /// The sections for which `is_meant` holds, in their order.
+    pub(super) fn sections_where(&self, is_meant: impl Fn(&Section) -> bool) -> Vec<Section> {
+        let meant = self.sections.iter().filter(|section| is_meant(section));
+        meant.cloned().collect()
+    }
+
     /// The server around a site, without anything of the site's own.
     pub(super) fn outer_alone(&self) -> Site {
         Site {

@@ -123,15 +123,9 @@ impl Compiler<'_> {
             at: String::new(),
             folder: root_folder(site),
         };
-        let is_of_folders = |one: &&Section| {
+        let folders = site.sections_where(|one| {
             matches!(one.stage, Stage::Folder | Stage::FolderMatch) && one.file.is_none()
-        };
-        let folders: Vec<Section> = site
-            .sections
-            .iter()
-            .filter(is_of_folders)
-            .cloned()
-            .collect();
+        });
         let steps = vec![json!({"action": access::refusal()})];
         let guarded = self.guarded(site, &folders, &root, &site.name, steps.clone());
         guarded != steps
@@ -342,13 +336,7 @@ impl Compiler<'_> {
         if !site.sections.iter().any(admits) {
             return steps;
         }
-        let is_of_folders = |one: &&Section| one.file.is_none();
-        let folders: Vec<Section> = site
-            .sections
-            .iter()
-            .filter(is_of_folders)
-            .cloned()
-            .collect();
+        let folders = site.sections_where(|one| one.file.is_none());
         let name = format!("{}-named", spot.name);
         let content = self.out.add_route(&name, steps);
         let content = json!({"pass": content});
