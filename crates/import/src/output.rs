@@ -66,6 +66,16 @@ impl Output {
         format!("routes/{name}")
     }
 
+    /// One action for steps: the only one's, if it is for every request, or a route.
+    pub(crate) fn as_action(&mut self, wanted: &str, steps: Vec<Value>) -> Value {
+        match steps.as_slice() {
+            [only] if only.get("match").is_none() => {
+                only.get("action").cloned().unwrap_or_default()
+            }
+            _ => json!({"pass": self.add_route(wanted, steps)}),
+        }
+    }
+
     /// Adds the steps of a stream, and gives its destination.
     pub(crate) fn add_stream(&mut self, wanted: &str, steps: Vec<Value>) -> String {
         let name = unused(&self.streams, wanted);

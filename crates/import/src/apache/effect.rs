@@ -139,12 +139,7 @@ impl Compiler<'_> {
         let part = format!("{}-rule", site.name);
         let steps = vec![json!({"action": action})];
         let inner = self.guarded(site, &sections, &mapping, &part, steps);
-        match inner.as_slice() {
-            [only] if only.get("match").is_none() => {
-                only.get("action").cloned().unwrap_or_default()
-            }
-            _ => json!({"pass": self.out.add_route(&part, inner)}),
-        }
+        self.out.as_action(&part, inner)
     }
 
     /// Reports a section for paths that lets clients in, whatever the folders of the path that a rule makes say: here, both are asked.

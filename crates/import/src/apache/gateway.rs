@@ -232,12 +232,7 @@ impl Compiler<'_> {
                 &part,
                 vec![json!({"action": action})],
             );
-            let action = match inner.as_slice() {
-                [only] if only.get("match").is_none() => {
-                    only.get("action").cloned().unwrap_or_default()
-                }
-                _ => json!({"pass": self.out.add_route(&part, inner)}),
-            };
+            let action = self.out.as_action(&part, inner);
             steps.push(step(super::section::under(at), action));
         }
         steps

@@ -47,7 +47,9 @@ impl Compiler<'_> {
             self.out.routes.insert(name.clone(), Value::Null);
             let goes_on = vec![json!({"action": {"pass": format!("routes/{name}")}})];
             let guarded = self.guarded(&inner, goes_on);
-            let action = self.as_action(&format!("{}-others", site.name), guarded);
+            let action = self
+                .out
+                .as_action(&format!("{}-others", site.name), guarded);
             let step = step(when("method", methods), action);
             if self.leads_to(std::slice::from_ref(&step), &name, &site.name) {
                 let answers = self.answers(&inner, &own);
@@ -115,7 +117,9 @@ impl Compiler<'_> {
             let Some((path, mut share)) = share else {
                 continue;
             };
-            let mut found = self.as_action(&format!("{}-handler", site.name), handlers.clone());
+            let mut found = self
+                .out
+                .as_action(&format!("{}-handler", site.name), handlers.clone());
             if !is_own
                 && items.len() > 1
                 && let Some(Value::String(_)) = found.get("pass")
@@ -158,7 +162,7 @@ impl Compiler<'_> {
             return self.finish(site, when("pass", "metrics/stub_status"));
         }
         if let Some(steps) = self.by_value(site, handler) {
-            return self.as_action(&format!("{}-server", site.name), steps);
+            return self.out.as_action(&format!("{}-server", site.name), steps);
         }
         let kind = handler.name().trim_end_matches("_pass");
         let action = match handler.name() {

@@ -439,7 +439,7 @@ impl Compiler<'_> {
             let other = self.rest(&scoped, rest, &exits_after, &content);
             taken.push(json!({"action": {"pass": other}}));
         }
-        let action = self.as_action(&format!("{}-if", site.name), taken);
+        let action = self.out.as_action(&format!("{}-if", site.name), taken);
         self.led(site, compiled, action, rest, exits)
     }
 

@@ -196,7 +196,7 @@ impl Compiler<'_> {
         let is_named = |location: &&Location<'_>| matches!(location.how, Match::Named(_));
         for location in locations.iter().filter(|one| !is_named(one)) {
             let steps = self.location_steps(site, location);
-            let action = self.as_action(
+            let action = self.out.as_action(
                 &format!(
                     "{}-{}",
                     site.name,
@@ -226,7 +226,7 @@ impl Compiler<'_> {
                 .cloned()
                 .collect();
             let steps = self.content(&own, &tries);
-            let action = self.as_action(&format!("{}-files", site.name), steps);
+            let action = self.out.as_action(&format!("{}-files", site.name), steps);
             ordered.push(Way {
                 patterns: Vec::new(),
                 answer: Answer::to_all(action),
@@ -248,7 +248,7 @@ impl Compiler<'_> {
         let refusal = self.internal(&site, "=404", &location.statement.place);
         let pages = self.pages(&site, Some(around));
         let steps = self.wrapped(&site, vec![json!({"action": refusal})], pages);
-        Some(self.as_action(&format!("{}-outside", site.name), steps))
+        Some(self.out.as_action(&format!("{}-outside", site.name), steps))
     }
 
     /// Locations whose expression cannot be compiled may be for every path: they take all of them, and answer 403.
@@ -284,15 +284,6 @@ impl Compiler<'_> {
         let hint = "move it to `http`, or use a separate listener for this server";
         self.findings
             .lost(&statement.place, statement.name(), problem, hint);
-    }
-
-    /// One action for steps: the only one's, or a route.
-    pub(super) fn as_action(&mut self, name: &str, mut steps: Vec<Value>) -> Value {
-        if steps.len() == 1 && ends(&steps) {
-            let only = steps.pop().unwrap_or_default();
-            return only.get("action").cloned().unwrap_or_default();
-        }
-        json!({"pass": self.out.add_route(name, steps)})
     }
 
     /// The locations that `auth_request` asks, or whose server gets copies.
@@ -549,7 +540,7 @@ impl Compiler<'_> {
         site.others.push(Match::Unknown);
         for location in &inner {
             let steps = self.location_steps(&site, location);
-            let action = self.as_action(&format!("{}-inner", site.name), steps);
+            let action = self.out.as_action(&format!("{}-inner", site.name), steps);
             let outside = self.outside(&site, location);
             // No page stands in for it: one from inside may be refused in another way.
             let outside = outside.map(|_| {
