@@ -182,13 +182,14 @@ fn poll_requests(
 
 /// Called when no bytes arrived: checks the deadline and whether the connection must end.
 fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> {
-    if connection.client.is_overdue() && connection.client.channel.has_unread() {
+    let client = &connection.client;
+    if (client.is_overdue() || client.is_ending()) && client.channel.has_unread() {
         // The request arrived in time, and this thread ran too late: the event that wakes this task is on its way.
         return Poll::Pending;
     }
     if connection.client.is_ending() {
-        // A connection accepted a moment ago may have its first request in transit; when the server stops, a kept one its next. Requests
-        // must not be answered by a listener that no longer exists.
+        // A connection accepted a moment ago may have its first request in transit; when the server stops, a kept one its next. A kept
+        // connection of a listener that was removed waits for no request.
         let may_wait = !connection.has_served || connection.client.local.is_draining();
         if !may_wait || (connection.is_hurried && connection.client.is_overdue()) {
             return Poll::Ready(Err(Ending::Close));
