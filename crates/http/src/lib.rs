@@ -92,7 +92,7 @@ pub use path::{
     OwnedPath, PathError, PathRules, RequestPath, SlashPolicy, encode, encode_argument,
     encode_path, encode_written,
 };
-pub use priority::Priority;
+pub use priority::{EarlyPriorities, Priority};
 pub use section::Section;
 pub use status::reason_phrase;
 pub use stream_head::{EncodedHead, LinedHead, encoded_head, lined_fields, lined_head};

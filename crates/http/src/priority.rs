@@ -1,5 +1,7 @@
 //! The priority of a response among others on its connection, as a client asks for it (RFC 9218).
 
+use std::collections::VecDeque;
+
 use crate::field::list_members;
 
 /// A priority; its order is the order of service.
@@ -42,6 +44,30 @@ impl Priority {
     }
 }
 
+/// The priorities of requests that have not arrived: a `PRIORITY_UPDATE` may overtake its request, whose own field does not count then (§7).
+#[derive(Debug, Default)]
+pub struct EarlyPriorities(VecDeque<(u64, Priority)>);
+
+impl EarlyPriorities {
+    /// So many are kept; the oldest makes room.
+    const MOST: usize = 32;
+
+    /// Notes the priority of a stream, instead of an earlier one.
+    pub fn note(&mut self, stream: u64, priority: Priority) {
+        self.0.retain(|(one, _)| *one != stream);
+        self.0.push_back((stream, priority));
+        if self.0.len() > Self::MOST {
+            self.0.pop_front();
+        }
+    }
+
+    /// Returns and forgets the priority of a stream whose request has arrived.
+    pub fn take(&mut self, stream: u64) -> Option<Priority> {
+        let place = self.0.iter().position(|(one, _)| *one == stream)?;
+        self.0.remove(place).map(|(_, priority)| priority)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +97,19 @@ mod tests {
         let of = |value: &str| Priority::parse(value.as_bytes());
         assert!(of("u=1, i") < of("u=2"));
         assert!(of("u=2") < of("u=2, i"));
+    }
+
+    #[test]
+    fn the_last_of_a_stream_and_the_newest_of_many_are_kept() {
+        let mut early = EarlyPriorities::default();
+        let urgent = |value: &str| Priority::parse(value.as_bytes());
+        for stream in 0..33 {
+            early.note(stream, urgent("u=1"));
+        }
+        early.note(1, urgent("u=2"));
+        assert_eq!(early.take(0), None);
+        assert_eq!(early.take(1), Some(urgent("u=2")));
+        assert_eq!(early.take(1), None);
+        assert_eq!(early.take(32), Some(urgent("u=1")));
     }
 }

@@ -10,7 +10,7 @@ use tutti_http::http2::frame::{
     PADDED, PING, PRIORITY, PRIORITY_UPDATE, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 use tutti_http::http2::{HpackDecoder, SectionOutcome, read_request, read_trailers};
-use tutti_http::{Priority, Trailers};
+use tutti_http::{EarlyPriorities, Priority, Trailers};
 
 use crate::closed_streams::Closing;
 use crate::fault::{Fault, Http2Code};
@@ -23,9 +23,6 @@ use crate::windows::{ReceiveWindow, SendWindow};
 
 /// Bytes of a header block in pieces; heads are limited to less by default, and the size that they decompress to is limited, too.
 const MOST_BLOCK: usize = 64 * 1024;
-
-/// Priorities that are kept for streams that have not been opened (RFC 9218 §7.1).
-const MOST_EARLY: usize = 32;
 
 /// Bytes of the deprecated priority in HEADERS and PRIORITY.
 const PRIORITY_BYTES: usize = 5;
@@ -60,7 +57,7 @@ pub(crate) struct Receiver {
     is_unordered: bool,
     spare: Vec<Http2Head>,
     /// Priorities of streams that have not been opened.
-    early: Vec<(u32, Priority)>,
+    early: EarlyPriorities,
     has_farewell: bool,
 }
 
@@ -88,7 +85,7 @@ impl Receiver {
             arrived: Vec::new(),
             is_unordered: false,
             spare: Vec::new(),
-            early: Vec::new(),
+            early: EarlyPriorities::default(),
             has_farewell: false,
         }
     }
@@ -284,11 +281,8 @@ impl Receiver {
         if core.streams.len() >= 2 * self.max_streams {
             return Err(Fault::Stream(stream, Http2Code::ENHANCE_YOUR_CALM));
         }
-        let mut priority = head.priority();
-        if let Some(place) = self.early.iter().position(|(one, _)| *one == stream) {
-            // §7.1 of RFC 9218: the frame precedes the field.
-            priority = self.early.swap_remove(place).1;
-        }
+        let early = self.early.take(stream.into());
+        let priority = early.unwrap_or_else(|| head.priority());
         self.is_unordered |= priority != Priority::default();
         let upload = head.has_body.then(|| {
             Box::new(Upload {
@@ -552,12 +546,7 @@ impl Receiver {
             core.set_priority(stream, priority);
             return Ok(());
         }
-        let is_full = self.early.len() >= MOST_EARLY;
-        match self.early.iter_mut().find(|(one, _)| *one == stream) {
-            Some((_, known)) => *known = priority,
-            None if is_full => {}
-            None => self.early.push((stream, priority)),
-        }
+        self.early.note(stream.into(), priority);
         Ok(())
     }
 }
@@ -810,23 +799,16 @@ mod tests {
     }
 
     #[test]
-    fn priorities_of_streams_to_come_are_bounded() {
+    fn the_priority_of_a_stream_to_come_counts() {
         let mut receiver = receiver();
-        for number in 0..1_000_u32 {
-            let stream = (2 * number + 1).to_be_bytes();
-            let payload = [&stream[..], b"u=1"].concat();
-            frame(&mut receiver, (PRIORITY_UPDATE, 0, 0), &payload).unwrap();
-        }
-        assert_eq!(receiver.early.len(), MOST_EARLY);
-        // The one that is kept counts, and only once.
-        frame(&mut receiver, (HEADERS, WHOLE, 1), GET).unwrap();
+        frame(&mut receiver, (PRIORITY_UPDATE, 0, 0), b"\0\0\0\x03u=1").unwrap();
+        frame(&mut receiver, (HEADERS, WHOLE, 3), GET).unwrap();
         let urgency = |receiver: &Receiver, stream| {
             let core = receiver.hub.core.borrow();
             core.streams[&stream].priority.urgency
         };
-        assert_eq!(urgency(&receiver, 1), 1);
-        assert_eq!(receiver.early.len(), MOST_EARLY - 1);
-        frame(&mut receiver, (PRIORITY_UPDATE, 0, 0), b"\0\0\0\x01u=7").unwrap();
-        assert_eq!(urgency(&receiver, 1), 7);
+        assert_eq!(urgency(&receiver, 3), 1);
+        frame(&mut receiver, (PRIORITY_UPDATE, 0, 0), b"\0\0\0\x03u=7").unwrap();
+        assert_eq!(urgency(&receiver, 3), 7);
     }
 }

@@ -166,7 +166,6 @@ impl ApplicationExchange {
 
     /// Notes that the client is about to have the whole response, although the worker has not ended it: `/status` does not count the
     /// request as active any more.
-    /// longer.
     pub fn note_answered(&self) {
         self.generation.note_answered(self.slot);
     }

@@ -1,15 +1,8 @@
 //! The order in which responses are sent (RFC 9218): `quinn-proto` sends the streams of the highest level first, and those of one level in
 //! turn.
-//!
-//! Must never: keep more than [`MOST_EARLY`] priorities of requests that have not arrived.
-
-use std::collections::VecDeque;
 
 use quinn_proto::{Connection, Dir, Side, StreamId};
-use tutti_http::{Priority, Section};
-
-/// Frames of the control stream may overtake the requests that they are about (§7.2).
-const MOST_EARLY: usize = 32;
+use tutti_http::{EarlyPriorities, Priority, Section};
 
 /// Levels of one urgency: incremental streams share the lowest, the others have one each in the order of their requests.
 const LEVELS: i32 = 1 << 24;
@@ -17,7 +10,7 @@ const LEVELS: i32 = 1 << 24;
 /// The priorities of one connection's requests.
 #[derive(Debug, Default)]
 pub(crate) struct Priorities {
-    early: VecDeque<(StreamId, Priority)>,
+    early: EarlyPriorities,
 }
 
 impl Priorities {
@@ -26,24 +19,15 @@ impl Priorities {
         let id = StreamId::new(Side::Client, Dir::Bi, stream / 4);
         set(quic, id, priority);
         // If the request has not been started, its own field must not take precedence then.
-        self.early.retain(|(one, _)| *one != id);
-        self.early.push_back((id, priority));
-        if self.early.len() > MOST_EARLY {
-            self.early.pop_front();
-        }
+        self.early.note(id.index(), priority);
     }
 
     /// Applies the priority of a request that is started.
     pub(crate) fn begin(&mut self, quic: &mut Connection, id: StreamId, section: &Section) {
-        let place = self.early.iter().position(|(one, _)| *one == id);
-        let early = place.and_then(|place| self.early.remove(place));
-        let priority = match early {
-            Some((_, priority)) => priority,
-            None => {
-                let field = section.fields().find(|(name, _)| *name == b"priority");
-                field.map_or_else(Priority::default, |(_, value)| Priority::parse(value))
-            }
-        };
+        let priority = self.early.take(id.index()).unwrap_or_else(|| {
+            let field = section.fields().find(|(name, _)| *name == b"priority");
+            field.map_or_else(Priority::default, |(_, value)| Priority::parse(value))
+        });
         set(quic, id, priority);
     }
 }

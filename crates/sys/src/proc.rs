@@ -69,8 +69,7 @@ pub fn open_files_limit() -> Option<u64> {
 }
 
 /// Memory that can still be had without swapping, in bytes: the machine's `MemAvailable`, or what the control group of
-/// this
-/// process (v2) leaves where that is less. `None` where neither is known.
+/// this process (v2) leaves where that is less. `None` where neither is known.
 pub fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let machine = text

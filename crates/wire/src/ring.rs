@@ -41,7 +41,6 @@ pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, notify: impl
 ///
 /// Each intent that follows a wake-up differs: a thread that was about to sleep notices that the word has changed, even if the other thread
 /// has been woken and is about to sleep again meanwhile.
-/// thread has been woken and is about to sleep again meanwhile.
 pub(crate) fn wait_beside(word: &Futex, is_ready: impl Fn() -> bool) {
     let intent = |bits: u32| match bits & ASLEEP {
         0 => bits.wrapping_add(ROUND) | ASLEEP,
