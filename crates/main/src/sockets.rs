@@ -356,7 +356,8 @@ fn steer_all(sockets: &[OwnedFd], bank: u8) -> io::Result<()> {
 fn datagrams_hint(address: SocketAddr, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::AddrInUse => Some(format!(
-            "another program receives datagrams there; `ss -lunp 'sport = :{}'` names it",
+            "another program receives datagrams there, or this server does until the last response of a listener that was removed is complete; \
+             `ss -lunp 'sport = :{}'` names it",
             address.port()
         )),
         _ => hint(&BindAddress::Inet(address), error),

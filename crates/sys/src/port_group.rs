@@ -1,12 +1,8 @@
 //! UDP sockets that share a port, and the rule by which the kernel gives each datagram of QUIC to one of them.
 //!
-//! The rule looks at the connection id (RFC 9000 §5.1): its first two bytes modulo the number of sockets are the number
-//! of the
-//! socket. The server makes its connection ids accordingly; a client's first one is arbitrary, and leads to one socket
-//! as well. So the
-//! datagrams of a connection come to one thread, also after the client has another address, and to one process, also
-//! while another
-//! takes over.
+//! The rule looks at the connection id (RFC 9000 §5.1): its first two bytes modulo the number of sockets are the number of the socket.
+//! The server makes its connection ids accordingly; a client's first one is arbitrary, and leads to one socket as well. So the datagrams of
+//! a connection come to one thread, also after the client has another address, and to one process, also while another takes over.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,8 +16,7 @@ use crate::error::context;
 /// (`net.core.rmem_max`).
 const QUEUE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Makes `count` sockets at `address`, which the kernel has in this order. `is_own`: sockets of this process hold the
-/// port, so that it may be
+/// Makes `count` sockets at `address`, which the kernel has in this order. `is_own`: sockets of this process hold the port, so that it may be
 /// in use.
 ///
 /// # Errors
