@@ -1,13 +1,10 @@
 //! Runs every case in `tests/config`: a file has a request and the expected result.
 //!
-//! A case has sections, each begun by a line `=== NAME`:
-//! `document` (the document before the request; optional), one of `put PATH`, `post PATH`, `patch PATH`, `delete PATH`
-//! (the body of the request;
-//! the path is percent-encoded, `/` is the whole; `put.yaml` and `put.toml` for other languages), then `result`: the
-//! tree, as it would be read
-//! back, or the answer of the control API, or with `typed` instead of `result` the typed configuration, of which only
-//! values that are not the
-//! default are shown, or with `warned` the same and the warnings. Set `BLESS=1` to write the actual results.
+//! A case has sections, each begun by a line `=== NAME`: `document` (the document before the request; optional), one of `put PATH`, `post
+//! PATH`, `patch PATH`, `delete PATH` (the body of the request; the path is percent-encoded, `/` is the whole; `put.yaml` and `put.toml`
+//! for other languages), then `result`: the tree, as it would be read back, or the answer of the control API, or with `typed` instead of
+//! `result` the typed configuration, of which only values that are not the default are shown, or with `warned` the same and the warnings.
+//! Set `BLESS=1` to write the actual results.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

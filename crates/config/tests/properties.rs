@@ -359,9 +359,8 @@ fn processor_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
-/// Names of a megabyte and documents of 10,000 lines are nothing special: four times the document takes four times the
-/// time, and
-/// quadratic work sixteen times. Measured again if other work of the machine may have disturbed it.
+/// Names of a megabyte and documents of 10,000 lines are nothing special: four times the document takes four times the time, and quadratic
+/// work sixteen times. Measured again if other work of the machine may have disturbed it.
 #[test]
 fn large_documents_take_time_in_proportion_to_their_size() {
     let (small, large) = (large(350), large(1400));

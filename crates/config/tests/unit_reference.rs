@@ -1,12 +1,9 @@
 //! Every rule of NGINX Unit's reference pages, both ways: values that they allow are accepted, values that they forbid
 //! are refused.
 //!
-//! A row is the section of the page with the rule, a part of a document, and the outcome: accepted, or refused at a
-//! place. The pages are
-//! those of the repository `nginx/unit-docs`; a row whose section begins with `CHANGES` is from the change log of Unit
-//! or FreeUnit.
-//! Intended differences are marked, and listed in `docs/reference/compat.md`. Issue 10: users met the rows with other
-//! outcomes.
+//! A row is the section of the page with the rule, a part of a document, and the outcome: accepted, or refused at a place. The pages are
+//! those of the repository `nginx/unit-docs`; a row whose section begins with `CHANGES` is from the change log of Unit or FreeUnit.
+//! Intended differences are marked, and listed in `docs/reference/compat.md`. Issue 10: users met the rows with other outcomes.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

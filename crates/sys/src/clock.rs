@@ -1,9 +1,8 @@
 //! The two clocks: the steady one for ages and intervals, the time of day for times that outlive this boot or are
 //! shared with others.
 //!
-//! The time of day can be set forward and back at any moment. Times that are compared with a later reading belong to
-//! the steady clock; where a
-//! time of day has to be kept, a [`ClockWatch`] reports how far it has been set since.
+//! The time of day can be set forward and back at any moment. Times that are compared with a later reading belong to the steady clock;
+//! where a time of day has to be kept, a [`ClockWatch`] reports how far it has been set since.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,8 @@
 //! Users and groups: looking them up and becoming one of them.
 //!
-//! Called by main (looking up, and in the child before exec through [`crate::spawn`]), and by processes that main
-//! executes as
-//! root and that change to another user themselves. Credentials are complete:
-//! user, primary group and all supplementary groups, so that none of root's groups is kept by accident.
+//! Called by main (looking up, and in the child before exec through [`crate::spawn`]), and by processes that main executes as root and that
+//! change to another user themselves. Credentials are complete: user, primary group and all supplementary groups, so that none of root's
+//! groups is kept by accident.
 
 use std::ffi::CString;
 use std::io;
@@ -149,17 +148,13 @@ pub fn lookup(user: &str, group: Option<&str>) -> io::Result<Credentials> {
     })
 }
 
-/// Gives this process, which must have one thread and run as root, the credentials of another user, irreversibly. Its
-/// memory stays hidden
+/// Gives this process, which must have one thread and run as root, the credentials of another user, irreversibly. Its memory stays hidden
 /// throughout.
 ///
-/// The kernel makes a process that changes its user dumpable or not as `fs.suid_dumpable` says (proc_sys_fs(5)). With
-/// 1, only its
-/// capabilities protect it from other processes of the new user until it has hidden its memory again (ptrace(2),
-/// "Ptrace access mode
-/// checking"), so they are kept for just that long. The death signal is lost with the user as well
-/// (PR_SET_PDEATHSIG(2const)) and is
-/// set again.
+/// The kernel makes a process that changes its user dumpable or not as `fs.suid_dumpable` says (proc_sys_fs(5)). With 1, only its
+/// capabilities protect it from other processes of the new user until it has hidden its memory again (ptrace(2), "Ptrace access mode
+/// checking"), so they are kept for just that long. The death signal is lost with the user as well (PR_SET_PDEATHSIG(2const)) and is set
+/// again.
 ///
 /// # Errors
 /// The error of the step that failed; the process must not continue then.

@@ -1,7 +1,6 @@
 //! Messages to a recipient that may be away, come back, or stand still: a syslog server.
 //!
-//! The socket is connected, so that the kernel reports when a recipient takes no more; whichever process has the socket
-//! connects it again
+//! The socket is connected, so that the kernel reports when a recipient takes no more; whichever process has the socket connects it again
 //! when a recipient was not there. What must never happen: that a sender waits.
 
 use std::io;

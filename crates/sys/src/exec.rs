@@ -80,8 +80,7 @@ fn text(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(io::Error::other)
 }
 
-/// A message that the new process sends before it becomes the program: if the caller is killed meanwhile, the process
-/// is known all the
+/// A message that the new process sends before it becomes the program: if the caller is killed meanwhile, the process is known all the
 /// same.
 #[derive(Debug)]
 pub struct Announcement<'a> {
@@ -92,8 +91,7 @@ pub struct Announcement<'a> {
 }
 
 impl<'a> Announcement<'a> {
-    /// Makes the announcement from `message`, which gives the message for the number of a process; blanks may come
-    /// before the number. Where
+    /// Makes the announcement from `message`, which gives the message for the number of a process; blanks may come before the number. Where
     /// `brings_pidfd` is true a pidfd of the process comes with it.
     ///
     /// # Errors
@@ -161,10 +159,8 @@ pub struct Started {
     pub failure: Option<io::Error>,
 }
 
-/// Starts the program in a new process, which announces itself first. Each of `placed` gets the number beside it;
-/// everything else that is
-/// close-on-exec is closed, and signals have their default effect. Returns when the program is executed, or when it
-/// cannot be.
+/// Starts the program in a new process, which announces itself first. Each of `placed` gets the number beside it; everything else that is
+/// close-on-exec is closed, and signals have their default effect. Returns when the program is executed, or when it cannot be.
 pub fn start(
     executable: &Executable,
     placed: &[(BorrowedFd<'_>, RawFd)],

@@ -1,14 +1,11 @@
 //! Opening files by paths that other users may change.
 //!
-//! Called by main, which is root and opens files that a configuration names, in folders that other users may own. A
-//! path is
-//! walked name by name, each opened below the folder before it, so that nothing can be exchanged between check and use.
-//! A link is followed only in a folder whose names only root and this process's own user can change; in any other
-//! folder a link, a FIFO, a device or a file with a second name is refused. That is what `openat2` with
-//! `RESOLVE_NO_SYMLINKS` does for the names that matter, on every kernel, and it leaves the links that an administrator
-//! has
-//! made (`/var/log` on another disk, `access.log` to `/dev/stdout` in a container). What must never happen: that a call
-//! blocks (a FIFO without a reader), or touches a file that the path's owner could not have touched.
+//! Called by main, which is root and opens files that a configuration names, in folders that other users may own. A path is walked name by
+//! name, each opened below the folder before it, so that nothing can be exchanged between check and use. A link is followed only in a
+//! folder whose names only root and this process's own user can change; in any other folder a link, a FIFO, a device or a file with a
+//! second name is refused. That is what `openat2` with `RESOLVE_NO_SYMLINKS` does for the names that matter, on every kernel, and it leaves
+//! the links that an administrator has made (`/var/log` on another disk, `access.log` to `/dev/stdout` in a container). What must never
+//! happen: that a call blocks (a FIFO without a reader), or touches a file that the path's owner could not have touched.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

@@ -1,13 +1,9 @@
 //! A log that never makes its writer wait.
 //!
-//! A regular file takes what is written to it. A pipe, a socket or a terminal takes nothing while its reader stands
-//! still, and
-//! its writer would stand still with it: main, or all listen threads. Here such lines wait in memory, up to a bound;
-//! what is beyond it is dropped and counted, and reported in the log when the reader goes on. What must never happen:
-//! that a write waits for
-//! a reader, that lines change places, or that the setting of a descriptor which others share (`O_NONBLOCK` of a
-//! terminal)
-//! is changed for them.
+//! A regular file takes what is written to it. A pipe, a socket or a terminal takes nothing while its reader stands still, and its writer
+//! would stand still with it: main, or all listen threads. Here such lines wait in memory, up to a bound; what is beyond it is dropped and
+//! counted, and reported in the log when the reader goes on. What must never happen: that a write waits for a reader, that lines change
+//! places, or that the setting of a descriptor which others share (`O_NONBLOCK` of a terminal) is changed for them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -126,8 +122,7 @@ pub struct LogStream {
 }
 
 impl LogStream {
-    /// Takes over an open file. Lost lines are counted in `lost`; with `loss_line`, the log reports them as well, when it
-    /// can be written
+    /// Takes over an open file. Lost lines are counted in `lost`; with `loss_line`, the log reports them as well, when it can be written
     /// again.
     pub fn new(
         file: OwnedFd,

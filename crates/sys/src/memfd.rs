@@ -33,10 +33,9 @@ pub fn document(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Makes a copy of a program that all users can execute and only root can read: a process that executes it cannot be
-/// read, traced, or robbed of its descriptors by other processes of its user, from the first moment on (`would_dump` in
-/// the
-/// kernel's execve; PR_SET_DUMPABLE(2const), "not readable by the caller").
+/// Makes a copy of a program that all users can execute and only root can read: a process that executes it cannot be read, traced, or
+/// robbed of its descriptors by other processes of its user, from the first moment on (`would_dump` in the kernel's execve;
+/// PR_SET_DUMPABLE(2const), "not readable by the caller").
 pub fn unreadable_program(name: &str, program: &mut File) -> io::Result<OwnedFd> {
     let fd = create_executable(name)?;
     let mut file = File::from(fd);

@@ -1,11 +1,8 @@
 //! Limits the processor time that a process that is getting ready takes from those that serve.
 //!
-//! On a busy machine a process that boots gets as much of the processors as each of those that answer requests. Where
-//! the kernel groups
-//! processes by session (autogroup) it even gets as much as all of a session together, so that both the nice value and
-//! that of the
-//! session's group count. What must never happen: a process whose priority stays lowered because no process may raise
-//! it again.
+//! On a busy machine a process that boots gets as much of the processors as each of those that answer requests. Where the kernel groups
+//! processes by session (autogroup) it even gets as much as all of a session together, so that both the nice value and that of the
+//! session's group count. What must never happen: a process whose priority stays lowered because no process may raise it again.
 
 use std::io;
 use std::path::Path;

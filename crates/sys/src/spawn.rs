@@ -562,9 +562,8 @@ const SIGNAL_SET: usize = 8;
 
 /// Ignored signals and the mask survive exec: a program starts with the defaults.
 ///
-/// Asks the kernel itself: since 2.41 glibc's sigaction takes a lock that pthread_create holds too, and in a child that
-/// `clone`
-/// made while another thread held it, it is never released.
+/// Asks the kernel itself: since 2.41 glibc's sigaction takes a lock that pthread_create holds too, and in a child that `clone` made while
+/// another thread held it, it is never released.
 pub(crate) fn reset_signals() {
     // The kernel's `struct sigaction` has no more than four words on any architecture; zeros are SIG_DFL, no flags and an empty mask.
     let default = [0_u64; 4];

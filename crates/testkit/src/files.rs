@@ -21,9 +21,8 @@ pub fn public_folder() -> TempDir {
 
 /// Copies a program so that it can be executed at once. There is always a file at `to` if there was one before.
 ///
-/// A separate process writes it: were it written here, a child that another test forks meanwhile would hold the
-/// descriptor
-/// until it executes its own program, and the kernel refuses to execute a file that is open for writing (`ETXTBSY`).
+/// A separate process writes it: were it written here, a child that another test forks meanwhile would hold the descriptor until it
+/// executes its own program, and the kernel refuses to execute a file that is open for writing (`ETXTBSY`).
 pub fn install(from: &Path, to: &Path) {
     let inode = || fs::metadata(to).ok().map(|found| found.ino());
     let before = inode();

@@ -65,9 +65,8 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Returns an address of this machine at which connections are refused for as long as the test program runs: its port
-/// is taken, by a
-/// socket that does not listen. A port that was merely free a moment ago may be taken by another test the next.
+/// Returns an address of this machine at which connections are refused for as long as the test program runs: its port is taken, by a socket
+/// that does not listen. A port that was merely free a moment ago may be taken by another test the next.
 pub fn refusing_address() -> SocketAddr {
     let socket = ClosedPort::new();
     let address = socket.address();
@@ -115,8 +114,7 @@ pub fn is_root() -> bool {
 
 /// Returns a port of 127.0.0.1 on which no process listens right now.
 pub fn free_port() -> u16 {
-    // Below those that the kernel hands out (ip_local_port_range), which any process may get before it is used here;
-    // each only once, and
+    // Below those that the kernel hands out (ip_local_port_range), which any process may get before it is used here; each only once, and
     // processes that run side by side begin at different ones.
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;

@@ -1,9 +1,8 @@
 //! A name server of its own for each test: it answers on loopback what the test says, and something else when the test
 //! says so.
 //!
-//! It speaks RFC 1035 over UDP and TCP, as far as tests need it. An answer that is too long for UDP is cut there, as
-//! name servers do;
-//! TCP gives all of it.
+//! It speaks RFC 1035 over UDP and TCP, as far as tests need it. An answer that is too long for UDP is cut there, as name servers do; TCP
+//! gives all of it.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};

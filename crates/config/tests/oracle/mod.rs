@@ -1,9 +1,8 @@
 //! The assertions of the fuzz targets, so that the same oracles run under `cargo fuzz` (`fuzz/`) and under proptest
 //! (`edits.rs`).
 //!
-//! An oracle panics when a promise is broken. The promises: no panic; a printed document is read again as the same; a
-//! refusal
-//! has reasons; every reason points at a place that exists in the request.
+//! An oracle panics when a promise is broken. The promises: no panic; a printed document is read again as the same; a refusal has reasons;
+//! every reason points at a place that exists in the request.
 
 #![allow(
     clippy::panic,
