@@ -1020,6 +1020,21 @@ fn plain_http_garbage_and_silence_end_well() {
     assert!(!server.log().contains("panicked"), "{}", server.log());
 }
 
+/// Issue 33: the connection was closed with unread bytes, and the reset overtook the alert.
+#[test]
+fn a_client_that_is_still_sending_gets_the_alert() {
+    let (server, _) = site("rsa:2048", &json!({}));
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // A message of an unknown kind, and more than fits into the buffers of both sockets.
+    let record = [&[22, 3, 3, 0, 4, 99, 0, 0, 0][..], &[0; 8 << 20]].concat();
+    stream.write_all(&record).expect("all is taken");
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).expect("no reset");
+    // A fatal alert (RFC 8446 §6).
+    assert_eq!(heard.get(..6), Some(&[21, 3, 3, 0, 2, 2][..]), "{heard:?}");
+}
+
 #[test]
 fn files_and_bodies_of_any_size_arrive_whole() {
     let (server, authority) = site(EC, &json!({}));

@@ -34,11 +34,15 @@ import org.jboss.shrinkwrap.descriptor.api.Descriptor;
  * `tutti.control` is the control socket, and `tutti.folder` a folder that the language host can read.
  */
 public class TuttiContainer implements DeployableContainer<TuttiContainer.Settings>, LoadableExtension {
-    /** The context path of the archive's name, which the TCKs have in many tests, and the people that they log in as. */
+    /** The context path of the archive's name, which the TCKs have in many tests, absolute redirects, and the people that they log in as. */
     private static final String CONTEXT = """
         <?xml version="1.0"?>
         <!DOCTYPE Configure PUBLIC "-//Jetty//Configure//EN" "https://jetty.org/configure_10_0.dtd">
-        <Configure class="org.eclipse.jetty.ee11.webapp.WebAppContext"><Set name="contextPath">%s</Set>%s</Configure>
+        <Configure class="org.eclipse.jetty.ee11.webapp.WebAppContext"><Set name="contextPath">%s</Set>
+        <Get name="server"><Get name="connectors" id="connectors"/></Get>
+        <Call class="java.lang.reflect.Array" name="get"><Arg><Ref refid="connectors"/></Arg><Arg type="int">0</Arg>
+        <Get name="defaultConnectionFactory"><Get name="httpConfiguration"><Set name="relativeRedirectAllowed">false</Set></Get></Get></Call>
+        %s</Configure>
         """;
     private static final String LOGIN = """
         <Get name="securityHandler"><Set name="loginService">
@@ -137,7 +141,8 @@ public class TuttiContainer implements DeployableContainer<TuttiContainer.Settin
             .map(each -> "\"127.0.0.1:%d\": {\"pass\": \"applications/%s\"}".formatted(each.getValue().port(), name(each.getValue())))
             .collect(Collectors.joining(","));
         String applications = deployments.values().stream()
-            .map(each -> "\"%s\": {\"type\": \"java\", \"servlet\": \"6.1\", \"threads\": 8, \"request_buffering\": false, \"options\": [\"-Xmx256m\"], \"webapp\": \"%s\"}"
+            .map(each -> ("\"%s\": {\"type\": \"java\", \"servlet\": \"6.1\", \"threads\": 8, \"request_buffering\": false, "
+                + "\"options\": [\"-Xmx256m\", \"-Dservlet.tck.support.crossContext=false\"], \"webapp\": \"%s\"}")
                 .formatted(name(each), each.file()))
             .collect(Collectors.joining(","));
         byte[] body = "{\"listeners\": {%s}, \"applications\": {%s}}".formatted(listeners, applications).getBytes(StandardCharsets.UTF_8);

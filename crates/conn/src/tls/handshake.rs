@@ -127,7 +127,7 @@ impl TlsSocket {
         self.session.borrow_mut().renew(offer, challenges)
     }
 
-    /// Reads once, bypassing TLS, and discards the bytes: true if the client may still be sending. For a client that speaks no TLS.
+    /// Reads once, bypassing TLS, and discards the bytes: true if the client may still be sending. For a client without a handshake.
     pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let session = &mut *self.session.borrow_mut();
         session.incoming.clear();

@@ -29,7 +29,7 @@ const HINT: &str = "This port speaks HTTPS: the address begins with https://\n";
 /// Maximum time of a handshake after its certificate has been issued.
 const AFTER_CERTIFICATE: Millis = 10_000;
 
-/// Time for which the connection of a client that speaks plain HTTP is still read.
+/// Time for which the connection of a client that is refused is still read.
 const LISTEN_ON: Millis = 2_000;
 
 /// Does the handshake, within the connection's deadline; false if it fails, which has been logged.
@@ -72,8 +72,11 @@ pub(crate) async fn shake(client: &ClientSide) -> bool {
                 Some(refusal) => log(client, &refusal),
                 None => log(client, &error.to_string()),
             }
-            if matches!(error, HandshakeError::Plain) {
-                answer_plain(client, tls).await;
+            match error {
+                HandshakeError::Plain => answer_plain(client, tls).await,
+                HandshakeError::Gone => {}
+                // It has been sent an alert.
+                _ => discard(client, tls).await,
             }
         }
     }
@@ -133,7 +136,7 @@ async fn outcome_of(
     .await
 }
 
-/// Answers a client that speaks plain HTTP, and reads its bytes for a moment: otherwise the reset could overtake the answer.
+/// Answers a client that speaks plain HTTP.
 async fn answer_plain(client: &ClientSide, tls: &TlsSocket) {
     let mut output = Output::default();
     let snapshot = client.local.snapshot();
@@ -154,6 +157,12 @@ async fn answer_plain(client: &ClientSide, tls: &TlsSocket) {
     output.bytes.extend_from_slice(HINT.as_bytes());
     // It is not waited for.
     let _ = try_send(tls.socket(), &mut output);
+    discard(client, tls).await;
+}
+
+/// Shuts down the sending side, and reads for a moment: closing a socket with unread bytes resets the connection, and the reset may overtake
+/// what was sent.
+async fn discard(client: &ClientSide, tls: &TlsSocket) {
     if rustix::net::shutdown(tls.socket(), Shutdown::Write).is_err() {
         return;
     }
