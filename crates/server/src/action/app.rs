@@ -185,7 +185,8 @@ fn hand_over(
     } = sent;
     let view = request.view;
     let mut fields = Fields::new();
-    collect_fields(&mut fields, request, application, &changes.edits);
+    let relays = application.relays();
+    collect_fields(&mut fields, request, relays, &changes.edits);
     let remote = AddressText::of(request.remote());
     let local = AddressText::of(request.local());
     let body_length = match &body {
@@ -197,7 +198,7 @@ fn hand_over(
     let path = changes.request_path(&view);
     let head = WireRequestHead {
         method: view.method_text(),
-        target: match application.relays() {
+        target: match relays {
             // A program that speaks HTTP has no other place for the path.
             true => path.target(),
             // Others get both, and route by the client's target.
@@ -238,7 +239,7 @@ type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 32]>;
 fn collect_fields<'a>(
     fields: &mut Fields<'a>,
     request: &'a Request<'_>,
-    application: &ApplicationPool,
+    relays: bool,
     edits: &'a [Edit],
 ) {
     let view = request.view;
@@ -249,7 +250,7 @@ fn collect_fields<'a>(
             || per_connection.is_named(name)
             || replaces(edits, name)
             || is_imitation(name, names())
-            || (application.relays() && is_set_by_relay(name))
+            || (relays && is_set_by_relay(name))
     };
     let sent = view.fields().filter(|field| !is_left_out(field.name));
     fields.extend(sent.map(|field| (field.name, field.value)));

@@ -182,7 +182,8 @@ fn poll_requests(
 
 /// Called when no bytes arrived: checks the deadline and whether the connection must end.
 fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> {
-    if connection.client.is_overdue() && connection.client.channel.has_unread() {
+    let is_overdue = connection.client.is_overdue();
+    if is_overdue && connection.client.channel.has_unread() {
         // The request arrived in time, and this thread ran too late: the event that wakes this task is on its way.
         return Poll::Pending;
     }
@@ -190,7 +191,7 @@ fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> 
         // A connection accepted a moment ago may have its first request in transit; when the server stops, a kept one its next. Requests
         // must not be answered by a listener that no longer exists.
         let may_wait = !connection.has_served || connection.client.local.is_draining();
-        if !may_wait || (connection.is_hurried && connection.client.is_overdue()) {
+        if !may_wait || (connection.is_hurried && is_overdue) {
             return Poll::Ready(Err(Ending::Close));
         }
         if !connection.is_hurried {
@@ -199,7 +200,7 @@ fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> 
         }
         return Poll::Pending;
     }
-    if connection.client.is_overdue() {
+    if is_overdue {
         // As Unit documents `header_read_timeout` and `idle_timeout`, even for a connection that has sent nothing.
         let client = &connection.client;
         let mut output = Output::default();
