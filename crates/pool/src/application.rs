@@ -50,6 +50,41 @@ struct Handed {
     arrived: Instant,
 }
 
+/// A slot that was taken for a request. It is freed when this is dropped before the request has been submitted.
+#[must_use]
+pub struct TakenSlot<'a> {
+    application: &'a ApplicationPool,
+    /// `None`: submitted.
+    place: Option<(Arc<Generation>, SlotId)>,
+    handed: Handed,
+}
+
+impl TakenSlot<'_> {
+    /// Submits the request to the workers.
+    ///
+    /// # Errors
+    /// It does not fit, or cannot be stored; no worker will see it.
+    pub fn submit(
+        mut self,
+        head: &WireRequestHead<'_>,
+        body: OutgoingBody<'_>,
+    ) -> Result<ApplicationExchange, SubmitError> {
+        let Some((generation, slot)) = self.place.take() else {
+            return Err(SubmitError::Stopped);
+        };
+        let application = self.application;
+        application.place(generation, slot, &self.handed, head, body)
+    }
+}
+
+impl Drop for TakenSlot<'_> {
+    fn drop(&mut self) {
+        if let Some((generation, slot)) = self.place.take() {
+            self.application.give_back(&generation, slot);
+        }
+    }
+}
+
 /// Waits for a slot, or for the reason why there will be none.
 struct Turn<'a> {
     application: &'a ApplicationPool,
@@ -202,10 +237,7 @@ impl ApplicationPool {
         &self.spool
     }
 
-    /// Submits a request to the workers; call it on a listen thread.
-    ///
-    /// `arrived` is when its head was complete: deadlines count from then. Normally this takes a slot without waiting; when all slots are
-    /// in use it waits in order of arrival.
+    /// Submits a request to the workers: [`take`](Self::take) and [`TakenSlot::submit`] in one call.
     ///
     /// # Errors
     /// See [`SubmitError`]; the request has not been, and will not be, seen by a worker.
@@ -215,6 +247,18 @@ impl ApplicationPool {
         body: OutgoingBody<'_>,
         arrived: Instant,
     ) -> Result<ApplicationExchange, SubmitError> {
+        self.take(arrived).await?.submit(head, body)
+    }
+
+    /// Takes a slot for a request; call it on a listen thread.
+    ///
+    /// `arrived` is when its head was complete: deadlines count from then. Normally this does not wait; when all slots are in use it waits
+    /// in order of arrival. The request itself is not needed until there is a slot, so that a caller that waits need not keep what it is
+    /// made of.
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    pub async fn take(&self, arrived: Instant) -> Result<TakenSlot<'_>, SubmitError> {
         let Some(thread) = threads::current() else {
             debug_assert!(false, "submit on a thread that has not entered the pool");
             return Err(SubmitError::Stopped);
@@ -222,23 +266,23 @@ impl ApplicationPool {
         let handed_us = tutti_wire::now_us();
         self.check_admission()?;
         self.check_queue()?;
-        if self.shared.waiting.len() == 0
-            && let Some((generation, slot)) = self.take_slot(thread)
-        {
-            let handed = Handed {
+        let free = match self.shared.waiting.len() {
+            0 => self.take_slot(thread),
+            _ => None,
+        };
+        let place = match free {
+            Some(place) => place,
+            None => self.wait_for_slot(thread, arrived).await?,
+        };
+        Ok(TakenSlot {
+            application: self,
+            place: Some(place),
+            handed: Handed {
                 thread,
                 handed_us,
                 arrived,
-            };
-            return self.place(generation, slot, handed, head, body);
-        }
-        let (generation, slot) = self.wait_for_slot(thread, arrived).await?;
-        let handed = Handed {
-            thread,
-            handed_us,
-            arrived,
-        };
-        self.place(generation, slot, handed, head, body)
+            },
+        })
     }
 
     /// The state for `/status`, as of now.
@@ -389,15 +433,21 @@ impl ApplicationPool {
         Duration::from_secs(waited.as_secs().clamp(1, 60))
     }
 
+    /// Frees a slot that has no request.
+    fn give_back(&self, generation: &Generation, slot: SlotId) {
+        generation.segment.free(slot);
+        self.shared.waiting.wake_one();
+    }
+
     fn place(
         &self,
         generation: Arc<Generation>,
         slot: SlotId,
-        handed: Handed,
+        handed: &Handed,
         head: &WireRequestHead<'_>,
         body: OutgoingBody<'_>,
     ) -> Result<ApplicationExchange, SubmitError> {
-        let Handed {
+        let &Handed {
             thread,
             handed_us,
             arrived,
@@ -406,8 +456,7 @@ impl ApplicationPool {
         let regions = match self.write(&generation, slot, head, body) {
             Ok(regions) => regions,
             Err(error) => {
-                generation.segment.free(slot);
-                self.shared.waiting.wake_one();
+                self.give_back(&generation, slot);
                 return Err(error);
             }
         };

@@ -83,7 +83,7 @@ pub use tutti_wire::{MessageOpcode, Piece, Readable, WireRequestHead, WireRespon
 pub use self::stack_location::{StackLocation, Whereabouts};
 #[cfg(not(loom))]
 pub use self::{
-    application::{AppMeasures, AppStatus, ApplicationPool, OldRequest, OutgoingBody},
+    application::{AppMeasures, AppStatus, ApplicationPool, OldRequest, OutgoingBody, TakenSlot},
     counters::End,
     error::{ExchangeError, SubmitError},
     eventfds::ThreadWakers,

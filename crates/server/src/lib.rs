@@ -12,6 +12,7 @@
 //! outside the configured shares; a listen thread that blocks on anything but a regular file.
 
 mod action;
+mod boxed;
 mod cache;
 mod cache_use;
 mod challenge;

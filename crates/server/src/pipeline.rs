@@ -9,6 +9,7 @@
 use tutti_conn::output::{Gone, Output};
 
 use crate::action;
+use crate::boxed::boxed;
 use crate::cache::{self, Found};
 use crate::challenge;
 use crate::client_certificate;
@@ -188,7 +189,7 @@ async fn step(
                 }
             }
         }
-        step => return wait(client, messages, exchange, step).await,
+        step => return boxed(|| wait(client, messages, exchange, step)).await,
     };
     let outcome = action::run(&request, &plan, body, output).await;
     // A stored response may replace the result.
@@ -230,23 +231,28 @@ async fn wait(
                 Err(step) => step,
             }
         }
-        ExchangeStep::Cache(fetch) => match cache::wait(&request, *fetch, output).await? {
-            Found::Answer(step) => step,
-            Found::Miss(plan) => {
-                stages(&request, Stage::Hints, Some(plan), Collected::None, output)
+        ExchangeStep::Cache(fetch) => {
+            match boxed(|| cache::wait(&request, *fetch, output)).await? {
+                Found::Answer(step) => step,
+                Found::Miss(plan) => {
+                    stages(&request, Stage::Hints, Some(plan), Collected::None, output)
+                }
             }
-        },
-        ExchangeStep::Slices(plan) => match slices::send(&request, *plan, output).await? {
-            Sliced::Sent(step) => step,
-            Sliced::Whole(plan) => cache::look_whole(&request, plan, output),
-        },
+        }
+        ExchangeStep::Slices(plan) => {
+            match boxed(|| slices::send(&request, *plan, output)).await? {
+                Sliced::Sent(step) => step,
+                Sliced::Whole(plan) => cache::look_whole(&request, plan, output),
+            }
+        }
         ExchangeStep::Send(response) => response.send(&request, output).await?.into(),
         ExchangeStep::Tunnel(tunnel) => {
-            tunnel::run(client, messages, exchange, *tunnel).await;
+            boxed(|| tunnel::run(client, messages, exchange, *tunnel)).await;
             return Ok(Err(Ending::Close));
         }
         ExchangeStep::WebSocket(upgraded) => {
-            let is_sending = websocket::run(client, messages, exchange, *upgraded).await?;
+            let is_sending =
+                boxed(|| websocket::run(client, messages, exchange, *upgraded)).await?;
             return Ok(Err(Ending::after(is_sending)));
         }
         ExchangeStep::End(persistence) if persistence.is_open() => {

@@ -7,19 +7,19 @@ use std::time::Instant;
 
 use tutti_pool::Level;
 
+use crate::boxed::boxed;
 use crate::exchange::request::Request;
 
-/// Runs the work of answering a request, while the threshold may pass. The work is pinned where it was made: it has kilobytes, which would
-/// be copied for each request otherwise.
+/// Runs the work of answering a request, while the threshold may pass.
 pub(crate) async fn watched<T>(
     request: &Request<'_>,
-    mut work: Pin<&mut impl Future<Output = T>>,
+    mut work: Pin<Box<impl Future<Output = T>>>,
 ) -> T {
     let Some(slow) = &request.snapshot.logs.slow else {
         return work.await;
     };
     let deadline = request.exchange.begun + slow.options.threshold;
-    let early = tokio::time::timeout_at(deadline.into(), work.as_mut()).await;
+    let early = boxed(|| tokio::time::timeout_at(deadline.into(), work.as_mut())).await;
     let outcome = match early {
         Ok(outcome) => outcome,
         Err(_) => {

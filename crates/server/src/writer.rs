@@ -84,7 +84,7 @@ pub(crate) struct Writer {
     framing: ResponseFraming,
     pub(crate) persistence: Persistence,
     /// Set if the body is compressed and the client gets one.
-    encoder: Option<Encoder>,
+    encoder: Option<Box<Encoder>>,
     /// Records the response for the cache.
     recording: Option<Rc<Recording>>,
     /// Decompresses the body.
@@ -222,7 +222,9 @@ impl Writer {
             status,
             framing,
             persistence,
-            encoder: encoder.filter(|_| framing != ResponseFraming::NoBody),
+            encoder: encoder
+                .filter(|_| framing != ResponseFraming::NoBody)
+                .map(Box::new),
             recording: None,
             gunzip: None,
             replacer: None,

@@ -20,7 +20,7 @@ use tutti_http::edits::{Edit, is_alias, is_server_only_field, replaces};
 use tutti_http::{FieldLines, PerConnection};
 use tutti_pool::{
     ApplicationExchange, ApplicationPool, ExchangeError, Level, OutgoingBody, SubmitError,
-    WireRequestHead,
+    TakenSlot, WireRequestHead,
 };
 use tutti_proxy::BodyStreamError;
 use tutti_request_log::Phases;
@@ -29,6 +29,7 @@ use tutti_routing::RequestInfo;
 use crate::action::abandon::Abandonment;
 use crate::action::conversation::Conversation;
 use crate::action::{app_response, upgrade};
+use crate::boxed::boxed;
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
@@ -105,7 +106,7 @@ pub(crate) async fn run<'r>(
         Err(BodyStreamError::Gone(gone)) => return Err(gone),
     };
     if abandonment.is_run() {
-        app_response::discard_all(&mut conversation, output).await;
+        boxed(|| app_response::discard_all(&mut conversation, output)).await;
         return Err(Gone::Closed);
     }
     let waited = || conversation.exchange.waited();
@@ -114,10 +115,22 @@ pub(crate) async fn run<'r>(
         phases.answered = Some(Instant::now());
     });
     if let (Some(accept), 101) = (&called.upgrade, head.status) {
-        let exchange = conversation.exchange;
+        let exchange = conversation.into_exchange();
         return Ok(upgrade::accept(request, &head, exchange, accept, output));
     }
-    app_response::send(request, &head, conversation, changes, output).await
+    let mut instead = None;
+    let begun = app_response::begin(request, &head, &conversation, changes, output);
+    let Some((mut writer, body)) = begun.map_err(|other| instead = other).ok() else {
+        return boxed(|| app_response::replace(request, instead, conversation, output)).await;
+    };
+    body.send(request, &mut writer, &mut conversation, output)
+        .await?;
+    // If that is much, it is not logged yet.
+    let sent = writer.end(request, output);
+    match conversation.is_body_coming() {
+        true => boxed(|| app_response::end(request, sent, conversation, output)).await,
+        false => Ok(sent.into()),
+    }
 }
 
 /// True if a stored response replaces a failure of this status.
@@ -135,12 +148,35 @@ struct Sent {
     is_websocket: bool,
 }
 
+/// Waits for a slot of the application, and submits the request.
 async fn submit(
     request: &Request<'_>,
-    (called, changes): (&Called, &Changes),
+    call: (&Called, &Changes),
     sent: Sent,
     abandonment: &Abandonment<'_>,
 ) -> Result<Result<ApplicationExchange, SubmitError>, Gone> {
+    let is_complete = !sent.is_stream && !sent.is_websocket;
+    let taken = {
+        let mut taken = pin!(call.0.application.take(request.arrived()));
+        poll_fn(|cx| {
+            if let Poll::Ready(taken) = taken.as_mut().poll(cx) {
+                return Poll::Ready(Ok(taken));
+            }
+            let given_up = abandonment.poll_waiting(is_complete, cx);
+            given_up.map(|()| Err(Gone::Closed))
+        })
+        .await?
+    };
+    Ok(taken.and_then(|slot| hand_over(request, call, sent, slot)))
+}
+
+/// Writes the request into the slot that was taken for it.
+fn hand_over(
+    request: &Request<'_>,
+    (called, changes): (&Called, &Changes),
+    sent: Sent,
+    slot: TakenSlot<'_>,
+) -> Result<ApplicationExchange, SubmitError> {
     let application = &called.application;
     let Sent {
         body,
@@ -149,7 +185,8 @@ async fn submit(
     } = sent;
     let view = request.view;
     let mut fields = Fields::new();
-    collect_fields(&mut fields, request, application, &changes.edits);
+    let relays = application.relays();
+    collect_fields(&mut fields, request, relays, &changes.edits);
     let remote = AddressText::of(request.remote());
     let local = AddressText::of(request.local());
     let body_length = match &body {
@@ -161,7 +198,7 @@ async fn submit(
     let path = changes.request_path(&view);
     let head = WireRequestHead {
         method: view.method_text(),
-        target: match application.relays() {
+        target: match relays {
             // A program that speaks HTTP has no other place for the path.
             true => path.target(),
             // Others get both, and route by the client's target.
@@ -193,16 +230,7 @@ async fn submit(
             _ => OutgoingBody::None,
         },
     };
-    let is_complete = !is_stream && !is_websocket;
-    let mut submitted = pin!(application.submit(&head, body, request.arrived()));
-    poll_fn(|cx| {
-        if let Poll::Ready(submitted) = submitted.as_mut().poll(cx) {
-            return Poll::Ready(Ok(submitted));
-        }
-        let given_up = abandonment.poll_waiting(is_complete, cx);
-        given_up.map(|()| Err(Gone::Closed))
-    })
-    .await
+    slot.submit(&head, body)
 }
 
 type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 32]>;
@@ -211,7 +239,7 @@ type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 32]>;
 fn collect_fields<'a>(
     fields: &mut Fields<'a>,
     request: &'a Request<'_>,
-    application: &ApplicationPool,
+    relays: bool,
     edits: &'a [Edit],
 ) {
     let view = request.view;
@@ -222,7 +250,7 @@ fn collect_fields<'a>(
             || per_connection.is_named(name)
             || replaces(edits, name)
             || is_imitation(name, names())
-            || (application.relays() && is_set_by_relay(name))
+            || (relays && is_set_by_relay(name))
     };
     let sent = view.fields().filter(|field| !is_left_out(field.name));
     fields.extend(sent.map(|field| (field.name, field.value)));

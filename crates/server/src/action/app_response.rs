@@ -18,47 +18,35 @@ use crate::exchange::channel::Channel;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, is_framing};
 use crate::exchange_step::ExchangeStep;
-use crate::internal_redirect::{self, Begun};
+use crate::internal_redirect::{self, Begun, Instead};
 use crate::plan::Changes;
 use crate::writer::{Head, Writer, Written};
 
-/// Sends the response whose head has arrived, or its replacement. What the socket does not accept at once at the end stays in `output`; if
-/// that is much, it is not logged yet.
-pub(super) async fn send(
+/// Ends a response that is not sent: the client gets its replacement, or a stored response, and this one has to end before.
+pub(super) async fn replace(
     request: &Request<'_>,
-    head: &WireResponseHead,
+    instead: Option<Instead>,
     mut conversation: Conversation<'_>,
-    changes: &Changes,
+    output: &mut Output,
+) -> Result<ExchangeStep, Gone> {
+    let Some(instead) = instead else {
+        return Ok(held(request));
+    };
+    let send_timeout = request.settings().timeouts.send;
+    discard(&mut conversation, output, send_timeout).await?;
+    let is_body_coming = conversation.is_body_coming();
+    Ok(instead.into_step(request, is_body_coming, output))
+}
+
+/// Ends an exchange part of whose body has not been read, when its response is complete, in `output` or sent.
+pub(super) async fn end(
+    request: &Request<'_>,
+    sent: Written,
+    conversation: Conversation<'_>,
     output: &mut Output,
 ) -> Result<ExchangeStep, Gone> {
     let send_timeout = request.settings().timeouts.send;
-    let (begun, body) = begin(request, head, &conversation, changes, output);
-    let mut writer = match begun {
-        Begun::Sent(writer) => writer,
-        Begun::Held => return Ok(held(request)),
-        Begun::Replaced(instead) => {
-            discard(&mut conversation, output, send_timeout).await?;
-            let is_body_coming = conversation.is_body_coming();
-            return Ok(instead.into_step(request, is_body_coming, output));
-        }
-    };
-    let outcome = match writer.is_transformed() {
-        true => {
-            body.compress(request, &mut writer, &mut conversation, output)
-                .await
-        }
-        false => {
-            body.pass_on(request, &mut writer, &mut conversation, output)
-                .await
-        }
-    };
-    if let Err(gone) = outcome {
-        writer.log(request);
-        return Err(gone);
-    }
-    let sent = writer.end(request, output);
     let is_body_read = match &sent {
-        _ if !conversation.is_body_coming() => true,
         Written::End(persistence) if persistence.is_open() => {
             conversation.drain(output, send_timeout).await?
         }
@@ -149,14 +137,17 @@ pub(super) async fn discard_all(conversation: &mut Conversation<'_>, output: &mu
     }
 }
 
-/// Begins the response; also returns the declared length, and whether trailer fields may follow.
-fn begin(
+/// Begins the response whose head has arrived.
+///
+/// # Errors
+/// It is [replaced](replace).
+pub(super) fn begin(
     request: &Request<'_>,
     head: &WireResponseHead,
     conversation: &Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> (Begun, RingBody) {
+) -> Result<(Writer, RingBody), Option<Instead>> {
     let mut declared = None;
     let mut own = Own::ALL;
     let mut trailer = None;
@@ -200,12 +191,15 @@ fn begin(
         may_have_trailers: trails,
     };
     let fields = fields.iter().copied();
-    let begun = internal_redirect::begin(request, &head_of_it, fields, changes, output);
-    (begun, RingBody { declared, trails })
+    match internal_redirect::begin(request, &head_of_it, fields, changes, output) {
+        Begun::Sent(writer) => Ok((writer, RingBody { declared, trails })),
+        Begun::Held => Err(None),
+        Begun::Replaced(instead) => Err(Some(instead)),
+    }
 }
 
 /// The body of a response in an application's shared memory.
-struct RingBody {
+pub(super) struct RingBody {
     /// The declared length, if any.
     declared: Option<u64>,
     /// Trailer fields may follow it.
@@ -213,6 +207,21 @@ struct RingBody {
 }
 
 impl RingBody {
+    /// Sends it. What the socket does not accept at once at the end stays in `output`.
+    pub(super) async fn send(
+        self,
+        request: &Request<'_>,
+        writer: &mut Writer,
+        conversation: &mut Conversation<'_>,
+        output: &mut Output,
+    ) -> Result<(), Gone> {
+        let outcome = match writer.is_transformed() {
+            true => self.compress(request, writer, conversation, output).await,
+            false => self.pass_on(request, writer, conversation, output).await,
+        };
+        outcome.inspect_err(|_| writer.log(request))
+    }
+
     /// Sends it without a copy.
     async fn pass_on(
         self,

@@ -62,6 +62,11 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// The exchange alone, for a connection that switches protocols.
+    pub(crate) fn into_exchange(self) -> ApplicationExchange {
+        self.exchange
+    }
+
     /// True if, with respect to the body, the connection can be reused after the response: a client that still waits for 100 (Continue)
     /// when the response begins may or may not send its body (RFC 9110 §10.1.1).
     pub(crate) fn may_persist(&self) -> bool {

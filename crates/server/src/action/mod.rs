@@ -13,10 +13,9 @@ pub(crate) mod spooler;
 mod upgrade;
 pub(crate) mod upstream;
 
-use std::pin::pin;
-
 use tutti_conn::output::{Gone, Output};
 
+use crate::boxed::boxed;
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::request::Request;
 use crate::exchange_step::ExchangeStep;
@@ -64,17 +63,17 @@ pub(crate) async fn run<'r>(
     let changes = &plan.changes;
     match &plan.act {
         Act::Application(called) => {
-            let answer = pin!(app::run(request, (called, changes), body, output));
+            let answer = boxed(|| app::run(request, (called, changes), body, output));
             watched(request, answer).await
         }
         Act::Upstream(destination) => {
-            let answer = pin!(upstream::run(request, (destination, changes), body, output));
+            let answer = boxed(|| upstream::run(request, (destination, changes), body, output));
             watched(request, answer).await
         }
         Act::Listing(folder) => listing::run(request, folder, changes, output).await,
         Act::Metrics => metrics::run(request, changes, output).await,
         Act::Spooler(spooler) => {
-            spooler::run(request, (spooler, changes), body.gathered(), output).await
+            boxed(|| spooler::run(request, (spooler, changes), body.gathered(), output)).await
         }
         // These do not wait.
         Act::Page { .. } | Act::Content(_) | Act::File(_) | Act::Substitute(_) => Err(Gone::Closed),

@@ -183,15 +183,16 @@ fn poll_requests(
 /// Called when no bytes arrived: checks the deadline and whether the connection must end.
 fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> {
     let client = &connection.client;
-    if (client.is_overdue() || client.is_ending()) && client.channel.has_unread() {
+    let (is_overdue, is_ending) = (client.is_overdue(), client.is_ending());
+    if (is_overdue || is_ending) && client.channel.has_unread() {
         // The request arrived in time, and this thread ran too late: the event that wakes this task is on its way.
         return Poll::Pending;
     }
-    if connection.client.is_ending() {
+    if is_ending {
         // A connection accepted a moment ago may have its first request in transit; when the server stops, a kept one its next. A kept
         // connection of a listener that was removed waits for no request.
         let may_wait = !connection.has_served || connection.client.local.is_draining();
-        if !may_wait || (connection.is_hurried && connection.client.is_overdue()) {
+        if !may_wait || (connection.is_hurried && is_overdue) {
             return Poll::Ready(Err(Ending::Close));
         }
         if !connection.is_hurried {
@@ -200,7 +201,7 @@ fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> 
         }
         return Poll::Pending;
     }
-    if connection.client.is_overdue() {
+    if is_overdue {
         // As Unit documents `header_read_timeout` and `idle_timeout`, even for a connection that has sent nothing.
         let client = &connection.client;
         let mut output = Output::default();

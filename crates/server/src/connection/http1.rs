@@ -11,6 +11,7 @@ use tutti_conn::output::Gone;
 use tutti_http::http2::Preface;
 use tutti_http::{NO_FIELDS, Progress};
 
+use crate::boxed::boxed;
 use crate::exchange::Exchange;
 use crate::exchange::arrival;
 use crate::exchange::client::ClientSide;
@@ -177,15 +178,11 @@ impl Reader {
 }
 
 /// Handles the requests of a connection in a boxed future, so that an idle connection does not pay for it.
-///
-/// The box is allocated first, so that the future is built in it: a value that is built before an allocation is copied, here kilobytes for
-/// each request.
 pub(crate) fn start<'c>(
     client: &'c ClientSide,
     work: &'c mut Work,
 ) -> Pin<Box<impl Future<Output = Ending> + use<'c>>> {
-    let place = Box::new_uninit();
-    Box::into_pin(Box::write(place, run(client, work)))
+    boxed(|| run(client, work))
 }
 
 /// Handles the requests of a connection until it is idle or ends.
