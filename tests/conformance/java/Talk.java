@@ -73,7 +73,8 @@ public class Talk {
 
     @OnMessage
     public void binary(Session session, ByteBuffer bytes) throws IOException {
-        session.getBasicRemote().sendBinary(bytes);
+        // Issue 33: the buffer had no array.
+        session.getBasicRemote().sendBinary(ByteBuffer.wrap(bytes.array(), bytes.arrayOffset() + bytes.position(), bytes.remaining()));
     }
 
     @OnMessage

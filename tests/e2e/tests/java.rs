@@ -181,13 +181,15 @@ fn places_and_dispatchers(site: &JavaSite) {
 /// Issue 28 (Servlet 6.0 §10.10): a servlet could be no welcome file, and filters were passed by.
 #[test]
 fn welcome_files_are_as_if_they_had_been_asked_for() {
-    for (name, namespace) in [
+    for (name, jetty, namespace) in [
         (
             "javax",
+            "ee8",
             "xmlns='http://xmlns.jcp.org/xml/ns/javaee' version='4.0'",
         ),
         (
             "jakarta",
+            "ee10",
             "xmlns='https://jakarta.ee/xml/ns/jakartaee' version='6.0'",
         ),
     ] {
@@ -214,6 +216,16 @@ fn welcome_files_are_as_if_they_had_been_asked_for() {
         }
         // A page that is not there is none.
         assert_eq!(site.get("/empty/").status, 403);
+        // Issue 33: an application with a context path of its own had no welcome files that are servlets.
+        let context = format!(
+            "<!DOCTYPE Configure PUBLIC '-//Jetty//Configure//EN' 'https://jetty.org/configure_10_0.dtd'>\n\
+            <Configure class='org.eclipse.jetty.{jetty}.webapp.WebAppContext'><Set name='contextPath'>/shop</Set></Configure>"
+        );
+        fs::write(folder.join("WEB-INF/jetty-web.xml"), context).unwrap();
+        site.configure(&json!({"webapp": folder, "options": ["-Dplace=shop"]}));
+        assert_eq!(site.text("/shop/"), "hello", "{}", site.server.log());
+        assert_eq!(site.text("/shop/files/"), "a file\n");
+        assert_eq!(site.get("/").status, 404);
     }
 }
 

@@ -48,6 +48,8 @@ public final class Main {
             // These fields are the server's.
             configuration.setSendServerVersion(false);
             configuration.setSendDateHeader(false);
+            // WebSockets read into these: applications take the array of a binary message, as other servers let them.
+            configuration.setUseInputDirectByteBuffers(false);
             connector = new TransportConnector(server, configuration);
             server.addConnector(connector);
             ErrorHandler errors = new ErrorHandler();

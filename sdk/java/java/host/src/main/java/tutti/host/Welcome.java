@@ -19,6 +19,8 @@ import org.eclipse.jetty.util.resource.Resource;
  */
 final class Welcome extends Handler.Wrapper {
     private final Object webapp;
+    /** The context path, which an application can set in its `jetty-web.xml`; empty for the root. */
+    private String context = "";
     private Resource base;
     private String[] files = {};
     /** All that servlets are mapped to, but for the default one, which has the rest. */
@@ -35,11 +37,13 @@ final class Welcome extends Handler.Wrapper {
     protected void doStart() throws Exception {
         super.doStart();
         Class<?> type = webapp.getClass();
+        String set = (String) type.getMethod("getContextPath").invoke(webapp);
+        context = set == null || set.equals("/") ? "" : set;
         base = (Resource) type.getMethod("getBaseResource").invoke(webapp);
         String[] named = (String[]) type.getMethod("getWelcomeFiles").invoke(webapp);
         files = named == null ? new String[0] : named;
-        Object context = type.getMethod("getServletContext").invoke(webapp);
-        Object registrations = context.getClass().getMethod("getServletRegistrations").invoke(context);
+        Object api = type.getMethod("getServletContext").invoke(webapp);
+        Object registrations = api.getClass().getMethod("getServletRegistrations").invoke(api);
         for (Map.Entry<?, ?> registration : ((Map<?, ?>) registrations).entrySet()) {
             Object name = registration.getKey();
             Object mappings = registration.getValue().getClass().getMethod("getMappings").invoke(registration.getValue());
@@ -60,7 +64,9 @@ final class Welcome extends Handler.Wrapper {
     @Override
     public boolean handle(Request request, Response response, Callback callback) throws Exception {
         String path = request.getHttpURI().getCanonicalPath();
-        String welcome = path != null && path.endsWith("/") && !isMapped(path, patterns) ? find(path) : null;
+        boolean isFolder = path != null && path.endsWith("/") && path.startsWith(context + "/");
+        String folder = isFolder ? path.substring(context.length()) : null;
+        String welcome = isFolder && !isMapped(folder, patterns) ? find(folder) : null;
         if (welcome == null) {
             return super.handle(request, response, callback);
         }
