@@ -334,10 +334,10 @@ impl Generation {
         }
     }
 
-    /// Handles a completion in this slot.
-    fn complete(&self, slot: SlotId) {
+    /// Handles a completion in this slot; returns true if it has woken a task.
+    fn complete(&self, slot: SlotId) -> bool {
         let Some(mut state) = self.lock(slot) else {
-            return;
+            return false;
         };
         if self.segment.state(slot).is_none() {
             // A correct worker never sets an invalid state.
@@ -347,19 +347,32 @@ impl Generation {
             Phase::Live => {
                 let waker = state.waker.take();
                 drop(state);
+                let has_waker = waker.is_some();
                 if let Some(waker) = waker {
                     waker.wake();
                 }
+                has_waker
             }
-            Phase::Detached => self.release(slot, state),
-            Phase::Free => {}
+            Phase::Detached => {
+                self.release(slot, state);
+                false
+            }
+            Phase::Free => false,
         }
     }
 
-    /// Handles one thread's completions.
-    pub(crate) fn drain(&self, thread: u32) {
+    /// Handles one thread's completions; returns true if that has woken a task.
+    pub(crate) fn drain(&self, thread: u32) -> bool {
+        let mut has_woken = false;
         self.segment
-            .drain_completions(thread, |slot| self.complete(slot));
+            .drain_completions(thread, |slot| has_woken |= self.complete(slot));
+        has_woken
+    }
+
+    /// The number of the thread's slots in use.
+    pub(crate) fn outstanding(&self, thread: u32) -> u32 {
+        let thread = self.threads.get(thread as usize);
+        thread.map_or(0, |thread| thread.outstanding.load(Ordering::Acquire))
     }
 
     /// Returns true if the thread must put this generation on its list.

@@ -34,6 +34,8 @@ mod application;
 #[cfg(not(loom))]
 mod bells;
 #[cfg(not(loom))]
+mod brief_wait;
+#[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
 mod counters;

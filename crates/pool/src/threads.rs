@@ -3,7 +3,7 @@
 //! A listen thread calls [`ThreadWakers::enter`] once, then [`park`] and [`unpark`] from its runtime's hooks. Each thread keeps a list of the
 //! segments in which it has requests, so that an application without traffic costs nothing. It marks itself as sleeping in these segments
 //! only while it sleeps: workers ring the segment's bell of that thread only then. The router's own events for a thread come by an eventfd
-//! that no worker has.
+//! that no worker has. A thread with a lone request [looks](crate::brief_wait) for its response before it sleeps.
 //!
 //! Must never happen: a thread sleeps while a completion is set and `sleeping` is not.
 
@@ -11,18 +11,30 @@
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use crate::brief_wait::BriefWait;
 use crate::eventfds::ThreadWakers;
 use crate::generation::Generation;
 use crate::readiness::readable;
+use crate::runtime;
 
 /// Maximum further checks by a thread that is about to sleep, each because completions arrived meanwhile.
 const PARK_ATTEMPTS: u32 = 16;
+
+/// Pauses between two looks for a response, which read the clock and a line that the worker writes.
+const PAUSES: u32 = 8;
 
 #[derive(Default)]
 struct Current {
     thread: Option<(u32, Arc<ThreadWakers>)>,
     waiting_for: Vec<Arc<Generation>>,
+    /// For a lone request.
+    brief_wait: BriefWait,
+    /// There is another processor for the worker, so that it can run while this thread looks.
+    may_look: bool,
+    /// When the thread began to wait for a lone request, and whether it has looked in vain.
+    waits_since: Option<(Instant, bool)>,
 }
 
 #[cfg(not(simulated))]
@@ -48,6 +60,9 @@ impl ThreadWakers {
         debug_assert!(thread < self.count());
         with_current(|current| {
             current.thread = Some((thread, Arc::clone(self)));
+            // A simulated clock stands still while a thread looks.
+            current.may_look = !cfg!(simulated)
+                && std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
         });
     }
 
@@ -101,10 +116,14 @@ pub fn drain() {
 /// Call it before the runtime sleeps (`on_thread_park`). If this wakes a task, tokio does not sleep.
 pub fn park() {
     with_list(|thread, list| {
+        let mut has_woken = false;
         list.retain(|generation| {
-            generation.drain(thread);
+            has_woken |= generation.drain(thread);
             !generation.unlist_if_idle(thread)
         });
+        if !has_woken {
+            look(thread, list);
+        }
         let mut safe = true;
         for generation in list.iter() {
             safe &= generation.bells.is_watched(thread);
@@ -125,13 +144,50 @@ pub fn park() {
     });
 }
 
+/// Looks for the response to a lone request for as long as that was worth it recently.
+fn look(thread: u32, list: &[Arc<Generation>]) {
+    let [generation] = list else {
+        return;
+    };
+    let (may_look, most) =
+        with_current(|current| (current.may_look, current.brief_wait.duration()));
+    if !may_look || generation.outstanding(thread) != 1 {
+        return;
+    }
+    let since = runtime::now();
+    let mut has_come = false;
+    while !has_come && since.elapsed() < most {
+        for _ in 0..PAUSES {
+            std::hint::spin_loop();
+        }
+        has_come = generation.drain(thread);
+    }
+    if has_come {
+        with_current(|current| current.brief_wait.note(since.elapsed()));
+    } else {
+        let has_looked = !most.is_zero();
+        with_current(|current| current.waits_since = Some((since, has_looked)));
+    }
+}
+
 /// Call it when the runtime has woken up (`on_thread_unpark`).
 pub fn unpark() {
     with_list(|thread, list| {
+        let mut has_woken = false;
         for generation in list.iter() {
             generation.segment.clear_sleeping(thread);
-            generation.drain(thread);
+            has_woken |= generation.drain(thread);
         }
+        with_current(|current| match current.waits_since.take() {
+            Some((since, _)) if has_woken => {
+                current
+                    .brief_wait
+                    .note(runtime::now().saturating_duration_since(since));
+            }
+            // Something else has woken the thread, which had looked in vain.
+            Some((_, true)) => current.brief_wait.note(Duration::MAX),
+            _ => {}
+        });
     });
 }
 
