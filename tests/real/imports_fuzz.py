@@ -34,9 +34,9 @@ ANNA = ("Authorization", "Basic YW5uYTpzZWNyZXQ=")
 # Sites that one process of the old server has.
 BATCH = 24
 CLOSED = range(400, 600)
-# Answers that reveal nothing: an empty one, and Tutti's own page for an error, which `error_page` has given another status.
+# Answers that reveal nothing: an empty one, and Tutti's own page for an error or the importer's refusal, which `error_page` has given another status.
 EMPTY = (204,)
-REFUSAL = re.compile(rb"<!DOCTYPE html>\n<title>[45]\d\d ")
+REFUSAL = re.compile(rb"<!DOCTYPE html>\n<title>[45]\d\d |403 Forbidden\n\Z")
 
 
 @dataclass
@@ -173,9 +173,9 @@ def judge(request, old, new):
 
 def is_allowed(request, old, new):
     """True for a file that cannot be posted to: Apache serves it; for a folder without its slash: Apache redirects before it looks at rules; and for
-    a path that continues the name of a location: the importer notes that it is none of the `alias`, which would lead out of the folder."""
+    a path that continues the name of a location: the importer notes that it is none of the `alias`, which would lead out of the folder, so that a page for that may answer."""
     is_folder = old.status == 301 and old.location.endswith(f"{request.target}/")
-    continues = request.target == "/ala.txt" and new.status == 404
+    continues = request.target == "/ala.txt" and (new.status == 404 or old.status == new.status == 200)
     return is_folder or continues or request.method == "POST" and new.status in CLOSED
 
 

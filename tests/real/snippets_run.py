@@ -107,6 +107,8 @@ class Bench:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
             path.parent.chmod(0o755)
+            if content.startswith("#!"):
+                path.chmod(0o755)
         try:
             return self.compare(snippet, old, text)
         finally:
@@ -123,7 +125,7 @@ class Bench:
         finally:
             old.stop()
         log_before = logged(logs)
-        for path in logs.iterdir():
+        for path in filter(Path.is_file, logs.iterdir()):
             # The other server must make its own.
             path.unlink()
         done = subprocess.run([f"{self.dist}/bin/tutti", "import", snippet.server, "--format", "json", str(conf)], capture_output=True, text=True, check=False)
@@ -172,6 +174,9 @@ def certificates(folder):
     for name, alternative in (("site", "subjectAltName=DNS:site.example"), ("client", "subjectAltName=DNS:client.example")):
         make("req", "-x509", *curve, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", "-days", "3650", "-CA", "ca.pem", "-CAkey", "ca.key",
              "-addext", alternative, "-addext", "basicConstraints=critical,CA:FALSE")
+    # A certificate without extensions is one of X.509 version 1.
+    make("req", *curve, "-keyout", "first.key", "-out", "first.csr", "-subj", "/CN=first")
+    make("x509", "-req", "-in", "first.csr", "-signkey", "first.key", "-out", "first.pem", "-days", "3650")
     for name in ("client", "stranger"):
         path = folder / f"{name}.pem"
         path.write_text(path.read_text() + (folder / f"{name}.key").read_text())
@@ -187,7 +192,7 @@ HASHES = "apr1:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/\nsha:{SHA}5en6G6MezRroT3XKq
 
 def logged(folder):
     # Threads of a server may write the lines of two requests in another order.
-    texts = {path.name: sorted(path.read_text().splitlines()) for path in sorted(folder.iterdir())}
+    texts = {path.name: sorted(path.read_text().splitlines()) for path in sorted(folder.iterdir()) if path.is_file()}
     return {name: lines for name, lines in texts.items() if lines}
 
 

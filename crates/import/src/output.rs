@@ -190,6 +190,11 @@ pub(crate) fn end_with(steps: &mut Vec<Value>, destination: &str) {
     steps.push(json!({"action": {"pass": destination}}));
 }
 
+/// True if nothing comes after these steps.
+pub(crate) fn ends(steps: &[Value]) -> bool {
+    steps.last().is_some_and(|step| step.get("match").is_none())
+}
+
 /// A name like `wanted` that `taken` does not have.
 pub(crate) fn unused(taken: &Map<String, Value>, wanted: &str) -> String {
     let base = slug(wanted);

@@ -231,10 +231,9 @@ fn addresses_are_let_in_and_kept_out() {
 #[test]
 fn sources_of_programs_are_not_handed_out() {
     for text in [
-        "AddHandler cgi-script .cgi .pl",
         "<Directory /srv/x>\nSetHandler perl-script\n</Directory>",
         "AddOutputFilter INCLUDES .shtml",
-        "ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/",
+        "ScriptAlias /run /usr/lib/cgi-bin/run",
         "WSGIScriptAlias /x /opt/app.wsgi",
     ] {
         let imported = host(text);
@@ -245,7 +244,7 @@ fn sources_of_programs_are_not_handed_out() {
             "{text}"
         );
     }
-    let imported = host("ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/");
+    let imported = host("ScriptAlias /run /usr/lib/cgi-bin/run");
     let found = format!("{:?}", imported.findings);
     assert!(found.contains("`languages/cgi`"), "{found}");
     let imported = host(
@@ -1095,6 +1094,48 @@ fn what_was_encrypted_is_encrypted_or_not_there() {
         group.configuration["upstreams"]["b"]["tls"],
         json!({"verify": true})
     );
+}
+
+#[test]
+fn cgi_programs_become_an_application() {
+    let imported = host(
+        "ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/\n<Directory />\nRequire all denied\n</Directory>\n\
+         <Directory /srv>\nRequire all granted\n</Directory>\n<Directory /usr/lib/cgi-bin>\nRequire ip 10.0.0.0/8\n</Directory>",
+    );
+    assert_eq!(lost(&imported), []);
+    let whole = &imported.configuration;
+    let mut application = whole["applications"]["cgi"].clone();
+    application.as_object_mut().unwrap().remove("index");
+    assert_eq!(
+        application,
+        json!({"type": "cgi", "root": "/usr/lib/cgi-bin", "prefix": "/cgi-bin"})
+    );
+    let programs = whole["routes"]["s-cgi-bin"].to_string();
+    assert!(
+        programs.starts_with(r#"[{"match":{"source":"!10.0.0.0/8"},"action":{"return":403}}"#),
+        "{programs}"
+    );
+    assert!(!programs.contains("share"), "{programs}");
+    // Without the option, Apache starts none.
+    for (options, starts) in [("", false), ("Options +ExecCGI\n", true)] {
+        let imported = host(&format!(
+            "<Directory /srv/x>\n{options}AddHandler cgi-script .cgi .pl\n</Directory>"
+        ));
+        assert_eq!(lost(&imported), [], "{options}");
+        let programs = imported.configuration["routes"]["s-x"].to_string();
+        assert_eq!(programs.contains("applications/cgi"), starts, "{programs}");
+        let known = &imported.configuration["applications"]["cgi"]["extensions"];
+        let extensions = json!([".cgi", ".pl"]);
+        assert_eq!(*known == extensions, starts, "{known}");
+    }
+}
+
+#[test]
+fn the_path_of_an_alias_is_no_name_of_a_file() {
+    let imported =
+        host("Alias /al/ /data/dir/\n<FilesMatch ^a>\nRequire all denied\n</FilesMatch>");
+    let text = imported.configuration["routes"]["s-al"].to_string();
+    assert!(text.contains("~^(?=/al(?:"), "{text}");
 }
 
 #[test]

@@ -15,6 +15,9 @@ use memory::{Memory, lost};
 use serde_json::{Value, json};
 use tutti_import::{ForeignServer, Importance, Imported, import};
 
+/// The action in place of what is not carried over.
+const SHUT: &str = r#""action":{"return":403,"body":"403 Forbidden\n"}"#;
+
 fn imported(text: &str) -> Imported {
     let files = Memory::of(&[
         ("/etc/nginx/nginx.conf", text),
@@ -253,7 +256,7 @@ fn a_pool_of_php_fpm_becomes_an_application() {
         ),
         (
             "/etc/php/pool.d/s.conf",
-            "; a pool\n[s]\nuser = s\nlisten = /run/php/$pool.sock\npm = static\npm.max_children = 7\nphp_admin_flag[log_errors] = on\nphp_value[memory_limit] = 1G\n\
+            "; a pool\n[s]\nuser = s\nlisten = /run/php/$pool.sock\npm = static\npm.max_children = 7\nphp_admin_flag[log_errors] = on\nphp_admin_value[user_ini.filename] = .site.ini\nphp_value[memory_limit] = 1G\n\
              env[A] = \"b\"\nrequest_terminate_timeout = 2m\npm.max_requests = 9\nslowlog = /tmp/x\n",
         ),
     ]);
@@ -262,9 +265,54 @@ fn a_pool_of_php_fpm_becomes_an_application() {
     assert_eq!(
         imported.configuration["applications"]["s"],
         json!({"type": "php", "processes": 7, "user": "s", "limits": {"timeout": 120, "requests": 9}, "environment": {"A": "b"},
-               "options": {"admin": {"log_errors": "1"}, "user": {"memory_limit": "1G"}}, "root": "/srv/site"})
+               "options": {"admin": {"log_errors": "1", "user_ini.filename": ".site.ini"}, "user": {"memory_limit": "1G"}}, "root": "/srv/site"})
     );
-    assert_eq!(lost(&imported), [(12, "slowlog")]);
+    assert_eq!(lost(&imported), [(13, "slowlog")]);
+}
+
+#[test]
+fn no_page_stands_in_for_what_is_not_carried_over() {
+    let text = "error_page 403 = @open; location @open { try_files /open.html =404; }\n location /a/ { auth_request /none; proxy_pass http://127.0.0.1:1; }";
+    let imported = imported(&format!("server {{ server_name s; root /srv;\n{text}\n}}"));
+    assert_eq!(lost(&imported).len(), 1);
+    let routes = imported.configuration["routes"].to_string();
+    assert!(routes.contains(SHUT), "{routes}");
+}
+
+#[test]
+fn files_in_place_of_an_error_are_for_get_alone() {
+    let text = "error_page 403 = @open; location / { deny all; proxy_pass http://127.0.0.1:1; } location @open { ANSWER }";
+    for (answer, is_file) in [
+        ("", true),
+        ("rewrite ^ /x last;", true),
+        ("return 200 a;", false),
+        ("proxy_pass http://127.0.0.1:1;", false),
+    ] {
+        let inside = text.replace("ANSWER", answer);
+        let imported = imported(&format!(
+            "server {{ server_name s; root /srv;\n{inside}\n}}"
+        ));
+        assert_eq!(lost(&imported), [], "{answer}");
+        let routes = imported.configuration["routes"].to_string();
+        assert_eq!(
+            routes.contains(r#""action":{"return":405}"#),
+            is_file,
+            "{routes}"
+        );
+    }
+}
+
+#[test]
+fn expressions_change_redirects() {
+    let steps = steps(
+        "location / { proxy_pass http://127.0.0.1:1/x/; proxy_redirect ~^/a/(.*)$ /b/$1; proxy_redirect default; }",
+    );
+    let changed = &steps[0]["action"]["response_headers_always"]["Location"];
+    assert_eq!(
+        changed,
+        "`${/^\\/a\\/(.*)$/.exec((vars.response_header_location ?? '')) ? ('/b/' + ((/^\\/a\\/(.*)$/.exec((vars.response_header_location ?? '')) ?? [])[1] ?? '')) : (vars.response_header_location ?? '').startsWith('http://127.0.0.1:1/x/') ? '/' + (vars.response_header_location ?? '').slice('http://127.0.0.1:1/x/'.length) : (vars.response_header_location ?? '')}`"
+    );
+    assert_eq!(steps[0]["action"]["proxy_options"], Value::Null);
 }
 
 #[test]
@@ -713,10 +761,8 @@ fn an_authentication_request_without_its_check_lets_no_client_in() {
         "location = /check { content_by_lua_file /check.lua; }",
         "auth_request /check; proxy_pass http://127.0.0.1:1;",
     );
-    assert_eq!(
-        whole["routes"]["s-question"],
-        json!([{"action": {"return": 403}}])
-    );
+    let question = whole["routes"]["s-question"].to_string();
+    assert_eq!(question, format!("[{{{SHUT}}}]"));
 }
 
 #[test]
@@ -726,16 +772,16 @@ fn an_expression_that_cannot_be_compiled_takes_all_that_comes_after_it() {
     assert_eq!(findings, ["location"]);
     let steps = whole["routes"]["s"].as_array().unwrap().clone();
     assert_eq!(
-        steps[2],
-        json!({"match": {"uri": "*"}, "action": {"return": 403}})
+        steps[2].to_string(),
+        format!(r#"{{"match":{{"uri":"*"}},{SHUT}}}"#)
     );
     assert_eq!(steps[0]["match"]["uri"], "/exact");
     assert_eq!(steps[1]["match"]["uri"], "/first/*");
     let inner = "location /a/ { location ~ (?&x) { deny all; } proxy_pass http://127.0.0.1:1; } location / { return 204; }";
     let (whole, _) = self::whole(&format!("server {{ server_name s; {inner} }}"));
     assert_eq!(
-        whole["routes"]["s"][1],
-        json!({"match": {"uri": ["*", "!~^(?!/a/)"]}, "action": {"return": 403}})
+        whole["routes"]["s"][1].to_string(),
+        format!(r#"{{"match":{{"uri":["*","!~^(?!/a/)"]}},{SHUT}}}"#)
     );
 }
 
@@ -1026,7 +1072,7 @@ fn addresses_are_believed_from_those_that_the_source_believes() {
         "server {{ server_name a; return 204; }} server {{ server_name b; {believe} {rules} }}"
     ));
     assert_eq!(findings, ["set_real_ip_from", "allow"]);
-    assert_eq!(whole["routes"]["b"], json!([{"action": {"return": 403}}]));
+    assert_eq!(whole["routes"]["b"].to_string(), format!("[{{{SHUT}}}]"));
 }
 
 #[test]
@@ -1474,11 +1520,11 @@ fn answers_of_servers_are_changed_as_the_source_changes_them() {
         group["sticky"],
         json!({"cookie": "route", "max_age": 3600.0, "secure": true})
     );
-    // An expression has no counterpart.
+    // An expression that JavaScript has not.
     let (_, findings) = location(
         "",
         "",
-        "proxy_pass http://127.0.0.1:1; proxy_redirect ~^/(.*) /$1;",
+        "proxy_pass http://127.0.0.1:1; proxy_redirect ~^/(?>a)(.*) /$1;",
     );
     assert_eq!(findings, [(3, "proxy_redirect".to_owned())]);
 }
@@ -1697,7 +1743,7 @@ fn a_value_from_another_location_opens_nothing() {
             || imported.configuration["routes"].to_string(),
             |(_, steps)| steps.to_string(),
         );
-        assert!(b.contains(r#""action":{"return":403}"#), "{b}");
+        assert!(b.contains(SHUT), "{b}");
     }
 }
 
@@ -1736,10 +1782,8 @@ fn a_condition_on_the_user_refuses_everyone() {
             "{map} server {{ server_name s; root /srv; auth_basic Staff; auth_basic_user_file htpasswd;\nif ({condition}) {{ return 403; }} }}"
         ));
         assert_eq!(lost(&imported), [(2, "if")], "{condition}");
-        assert_eq!(
-            imported.configuration["routes"]["s"][0],
-            json!({"action": {"return": 403}})
-        );
+        let first = imported.configuration["routes"]["s"][0].to_string();
+        assert_eq!(first, format!("{{{SHUT}}}"));
     }
 }
 

@@ -32,7 +32,7 @@ class Nginx:
 class Apache:
     folder = "apache"
     modules = ("mpm_event", "access_compat", "actions", "alias", "allowmethods", "auth_basic", "auth_digest", "authn_core", "authn_file", "authz_core", "authz_groupfile", "authz_host", "authz_user", "autoindex",
-               "brotli", "deflate", "dir", "env", "expires", "filter", "headers", "include", "info", "lbmethod_byrequests", "macro", "mime", "negotiation", "proxy", "proxy_balancer", "proxy_fcgi", "proxy_http",
+               "brotli", "cgid", "deflate", "dir", "env", "expires", "filter", "headers", "include", "info", "lbmethod_byrequests", "macro", "mime", "negotiation", "proxy", "proxy_balancer", "proxy_fcgi", "proxy_http",
                "proxy_wstunnel", "ratelimit", "remoteip", "reqtimeout", "rewrite", "setenvif", "slotmem_shm", "speling", "ssl", "status", "substitute", "userdir", "vhost_alias")
 
     @staticmethod

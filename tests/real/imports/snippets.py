@@ -15,7 +15,7 @@ A file of `snippets/`, `snippets/apache/` or `snippets/caddy/` has several, each
 In the text, `@PORT@` is the port to listen on, `@PORT2@` another one, `@ROOT@` a folder of files, `@BACKEND@` a server that says what it was asked,
 `@DEAD@` an address where no server listens, `@FCGI@` a FastCGI server that lists its variables, `@TMP@` a folder for logs, and
 `@CONF@` one with the files `htpasswd`, `hashes` and `groups`, and with certificates: `site.pem` and `site.key` for `site.example`, `client.pem` of a
-client, both of the authority `ca.pem`, and `stranger.pem` of none. `Tls=@CONF@/client.pem` shows the client's.
+client, both of the authority `ca.pem`, `stranger.pem` of none, and `first.pem` of X.509 version 1. `Tls=@CONF@/client.pem` shows the client's.
 """
 
 import gzip
@@ -131,6 +131,9 @@ def differences(server, request, old, new):
             before, after = kind(before or ""), kind(after or "")
         elif name in PRESENT:
             before, after = before is not None, after is not None
+        elif name == "www-authenticate":
+            # Tutti also names the charset of passwords (RFC 7617).
+            after = (after or "").replace(', charset="UTF-8"', "") or None
         if before != after:
             found.append(f"{name} {before!r} → {after!r}")
     return found

@@ -11,11 +11,14 @@ use super::grammar::Directive;
 use super::headers::{AnswerOf, Variant};
 use super::section::{Extent, Mapping, Section, Stage, Where};
 use super::site::{Compiler, Spot};
-use crate::output::{step, when};
+use crate::output::{ends, step, when};
 use crate::template::{Piece, Text, quoted};
 
 /// Names of scripts of PHP, under whatever ending.
 const PHP_NAMES: &str = r"(?i).+\.ph(?:p[0-9]?|ar|tml|t|ps)(?:\.|$)";
+
+/// The second word of a `SetHandler` that a `ScriptAlias` means.
+pub(super) const OF_ALIAS: &str = "(alias)";
 
 /// Names of the scripts that Debian's mod_php runs.
 const MOD_PHP_NAMES: &str = r".+\.ph(?:ar|p|tml)$";
@@ -27,6 +30,12 @@ pub(super) enum Handler {
     Php,
     /// PHP-FPM or another server of FastCGI: the address, and the folder of scripts that is named there.
     Fastcgi(String),
+    /// Programs that are started for each request, with one of these endings if there are some. Those of an alias need no option, and are
+    /// started for no folder.
+    Cgi {
+        endings: Vec<String>,
+        is_alias: bool,
+    },
     /// Nothing but files.
     Files,
     /// A program that Tutti does not run: its source must not be handed out.
@@ -85,6 +94,12 @@ impl Compiler<'_> {
                 Handler::Php | Handler::Fastcgi(_) => {
                     steps.extend(self.scripts(spot, one, &scripts));
                 }
+                Handler::Cgi { endings, is_alias } => {
+                    steps.extend(self.programs(spot, one, (endings, *is_alias)));
+                }
+            }
+            if ends(&steps) {
+                return steps;
             }
         }
         let list = self.list(spot, &fallback);
@@ -190,6 +205,23 @@ impl Compiler<'_> {
                 "only files that end with `.php` are run; the other ones get 403",
                 hint,
             );
+        }
+        steps
+    }
+
+    /// The steps for CGI programs. No file of theirs is sent.
+    fn programs(
+        &mut self,
+        spot: &Spot,
+        handled: &Handled,
+        (endings, is_alias): (&[String], bool),
+    ) -> Vec<Value> {
+        let mut steps = Vec::new();
+        let action = self.cgi(spot, endings, is_alias);
+        for variant in self.variants(spot, &handled.wide, AnswerOf::Application) {
+            let mut action = action.clone();
+            self.fields(spot, &mut action, AnswerOf::Application, &variant);
+            steps.push(step(variant.place.conditions(), action.into()));
         }
         steps
     }
@@ -320,6 +352,22 @@ impl Compiler<'_> {
                 if let Some(names) = names {
                     inner.file = Some(names);
                 }
+                let handler = match handler {
+                    Handler::Cgi {
+                        is_alias: false, ..
+                    } if !runs_programs(spot) => {
+                        let hint =
+                            "add `ExecCGI` to the `Options` of the folder if its programs were run";
+                        self.findings.note(
+                            &directive.place,
+                            &directive.name,
+                            "`Options` allows no programs here: they get 403, as in Apache",
+                            hint,
+                        );
+                        Handler::Closed
+                    }
+                    handler => handler,
+                };
                 let (Some(wide), place) = (
                     inner.place(&spot.sub, Extent::Wide),
                     inner.place(&spot.sub, Extent::Narrow),
@@ -440,6 +488,20 @@ impl Compiler<'_> {
                 || value.starts_with("php") && value.ends_with("-script")
         };
         match directive.key.as_str() {
+            "sethandler" if value == "cgi-script" => {
+                let is_alias = directive.argument(1) == OF_ALIAS;
+                let endings = Vec::new();
+                Some((Handler::Cgi { endings, is_alias }, None))
+            }
+            "addhandler" if value == "cgi-script" && directive.arguments.len() > 1 => {
+                let words = directive.arguments.iter().skip(1);
+                let endings = words.map(|word| format!(".{}", word.trim_start_matches('.')));
+                let handler = Handler::Cgi {
+                    endings: endings.collect(),
+                    is_alias: false,
+                };
+                Some((handler, Some(names_with_endings(directive))))
+            }
             "sethandler" => Some((self.named_handler(value, directive), None)),
             "addhandler" | "addtype"
                 if directive.arguments.len() > 1 && (directive.is("addhandler") || php(value)) =>
@@ -590,6 +652,27 @@ fn names_php(spot: &Spot) -> Option<Directive> {
     let mut sections = spot.site.sections.iter();
     let found = sections.find_map(|section| section.directives.iter().find(speaks));
     found.cloned()
+}
+
+/// True if `Options` allows CGI programs.
+fn runs_programs(spot: &Spot) -> bool {
+    let options = spot.sections().filter_map(|section| {
+        let mut directives = section.directives.iter();
+        directives.rfind(|directive| directive.is("options"))
+    });
+    let mut said = options.filter_map(|options| {
+        let has = |word: &str| {
+            let mut words = options.arguments.iter();
+            words.any(|argument| argument.eq_ignore_ascii_case(word))
+        };
+        let first = options.arguments.first();
+        let is_absolute = first.is_some_and(|first| !first.starts_with(['+', '-']));
+        match has("ExecCGI") || has("+ExecCGI") || has("All") {
+            true => Some(true),
+            false => (is_absolute || has("-ExecCGI")).then_some(false),
+        }
+    });
+    said.next().unwrap_or(false)
 }
 
 /// True if `Options` follows links; `None` if it has no word about it. Tutti cannot test for links of the owner alone:

@@ -97,6 +97,50 @@ impl Compiler<'_> {
         Some(when("pass", format!("applications/{name}/{chosen}")))
     }
 
+    /// Returns the action for CGI programs below a folder.
+    pub(super) fn cgi(
+        &mut self,
+        spot: &Spot,
+        endings: &[String],
+        is_alias: bool,
+    ) -> Map<String, Value> {
+        let mut options = when("type", "cgi");
+        self.owner(&mut options);
+        options.insert("root".to_owned(), spot.base.folder.clone().into());
+        if !spot.base.at.is_empty() {
+            options.insert("prefix".to_owned(), spot.base.at.clone().into());
+        }
+        if !endings.is_empty() {
+            options.insert("extensions".to_owned(), endings.to_vec().into());
+        }
+        if is_alias {
+            // Apache starts none for a folder, and here no name that begins with a period is one.
+            options.insert("index".to_owned(), ".none".into());
+        }
+        self.directives(spot, &mut options);
+        options.remove("options");
+        let login = spot.sections().find_map(|section| {
+            let mut directives = section.directives.iter();
+            directives.find(|one| one.is("authtype")).cloned()
+        });
+        if let Some(login) = login {
+            let problem = "CGI programs do not get the name of the user";
+            let hint = "write `field` of `authenticate.basic` and `user_field` of the application (`docs/languages/cgi.md`)";
+            self.findings.lost(&login.place, &login.name, problem, hint);
+        }
+        let mut known = self.out.applications.iter();
+        let known = known.find(|(_, known)| known.as_object() == Some(&options));
+        let name = match known {
+            Some((name, _)) => name.clone(),
+            None => {
+                let name = unused(&self.out.applications, "cgi");
+                self.out.applications.insert(name.clone(), options.into());
+                name
+            }
+        };
+        when("pass", format!("applications/{name}"))
+    }
+
     /// PHP within Apache had Apache's processes.
     fn mod_php(&self) -> Map<String, Value> {
         let mut options = when("type", "php");
@@ -363,12 +407,16 @@ impl Compiler<'_> {
     /// Aliases that Tutti cannot follow: nothing is served there.
     pub(super) fn closed_aliases(&mut self, site: &Site) -> Vec<Value> {
         let mut steps = Vec::new();
-        for alias in site.all(&[
+        let names = [
             "aliasmatch",
             "scriptalias",
             "scriptaliasmatch",
             "wsgiscriptaliasmatch",
-        ]) {
+        ];
+        for alias in site
+            .all(&names)
+            .filter(|alias| !is_folder_of_programs(alias))
+        {
             let (problem, hint) = if alias.is("aliasmatch") {
                 (
                     "a folder that depends on the path is not carried over: requests here get 403",
@@ -376,11 +424,10 @@ impl Compiler<'_> {
                 )
             } else if alias.is("scriptalias") {
                 (
-                    "CGI scripts are not carried over: requests here get 403",
+                    "a single CGI program is not carried over: requests here get 403",
                     format!(
-                        "pass them to an application `{{\"type\": \"cgi\", \"root\": \"{}\", \"prefix\": \"{}\"}}` (`docs/languages/cgi.md`), behind the same restrictions",
-                        alias.argument(1).trim_end_matches('/'),
-                        alias.argument(0).trim_end_matches('/'),
+                        "pass them to an application `{{\"type\": \"cgi\", \"root\": \"FOLDER\", \"script\": \"NAME\", \"prefix\": \"{}\"}}` (`docs/languages/cgi.md`), behind the same restrictions",
+                        alias.argument(0),
                     ),
                 )
             } else {
@@ -406,6 +453,17 @@ impl Compiler<'_> {
         }
         steps
     }
+}
+
+/// True for a `ScriptAlias` of a folder. One without a slash at its end may be a program.
+pub(super) fn is_folder_of_programs(alias: &Directive) -> bool {
+    let (at, folder) = (alias.argument(0), alias.argument(1));
+    alias.is("scriptalias")
+        && at.len() > 1
+        && at.ends_with('/')
+        && folder.len() > 1
+        && folder.starts_with('/')
+        && folder.ends_with('/')
 }
 
 /// The value of `name=value`.

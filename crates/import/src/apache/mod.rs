@@ -48,6 +48,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use environment::Time;
+use gateway::is_folder_of_programs;
 use grammar::Directive;
 use listen::Host;
 use section::{Location, Mapping, Section, Stage};
@@ -319,6 +320,8 @@ impl Compiler<'_> {
         site.maps = self.maps(&site, reader.root.first().map(PathBuf::as_path));
         let scripts = self.scripts_elsewhere(&site);
         site.sections.extend(scripts);
+        let programs = programs(&site);
+        site.sections.extend(programs);
         site.sections.sort_by_key(Section::weight);
         let found = htaccess::read(reader, &site, self.findings)?;
         site.sections.extend(found);
@@ -391,7 +394,8 @@ impl Compiler<'_> {
     /// The folders of a site, in the order in which Apache looks for them.
     fn mappings(&mut self, site: &Site, reader: &Reader<'_>) -> Vec<Mapping> {
         let mut mappings: Vec<Mapping> = Vec::new();
-        for alias in site.all(&["alias"]) {
+        let is_of_folder = |alias: &&Directive| alias.is("alias") || is_folder_of_programs(alias);
+        for alias in site.all(&["alias", "scriptalias"]).filter(is_of_folder) {
             let (from, to) = (alias.argument(0), alias.argument(1));
             if from.len() > 1 && from.ends_with('/') && !to.ends_with('/') || !to.starts_with('/') {
                 let hint =
@@ -492,6 +496,31 @@ impl Compiler<'_> {
         }
         sections
     }
+}
+
+/// The handler that each `ScriptAlias` means, as a section for its path.
+fn programs(site: &Site) -> Vec<Section> {
+    let aliases = site.all(&["scriptalias"]);
+    let is_mapped = |alias: &&Directive| {
+        let mut mappings = site.mappings.iter();
+        let folder = alias.argument(1).trim_end_matches('/');
+        let at = alias.argument(0).trim_end_matches('/');
+        is_folder_of_programs(alias)
+            && mappings.any(|mapping| mapping.at == at && mapping.folder == folder)
+    };
+    let section = |alias: &Directive| {
+        let mut handler = alias.clone();
+        handler.key = "sethandler".to_owned();
+        handler.arguments = vec!["cgi-script".to_owned(), content::OF_ALIAS.to_owned()];
+        let at = alias.argument(0).trim_end_matches('/').to_owned();
+        Section {
+            stage: Stage::Location,
+            location: Some(Location::Path(at)),
+            directives: vec![handler],
+            ..Section::default()
+        }
+    };
+    aliases.filter(is_mapped).map(section).collect()
 }
 
 /// An `AliasMatch` of a path and all below it, as the `Alias` that it means.

@@ -92,6 +92,36 @@ pub(super) fn server_switch(site: &Site) -> Option<bool> {
     is_on(&site.own).or_else(|| is_on(&site.outer))
 }
 
+/// The rules that refuse, with those that they are chained to. A rule that is chained to one with another effect counts alone, so that it
+/// refuses more.
+pub(super) fn refusing(list: Vec<Rule>) -> Vec<Rule> {
+    let mut kept = Vec::new();
+    let mut rest = list.into_iter();
+    while let Some(first) = rest.next() {
+        let mut chain = vec![first];
+        while chain.last().is_some_and(Rule::is_chained)
+            && let Some(next) = rest.next()
+        {
+            chain.push(next);
+        }
+        let last_refuses = chain.last().is_some_and(Rule::refuses);
+        let is_test = |rule: &Rule| rule.directive.argument(1) == "-" && !rule.refuses();
+        let before = chain.get(..chain.len() - 1).unwrap_or_default();
+        if last_refuses && before.iter().all(is_test) {
+            kept.append(&mut chain);
+            continue;
+        }
+        chain.retain(Rule::refuses);
+        for rule in &mut chain {
+            if let (true, Some(flags)) = (rule.is_chained(), rule.directive.arguments.get_mut(2)) {
+                *flags = "F".to_owned();
+            }
+        }
+        kept.append(&mut chain);
+    }
+    kept
+}
+
 /// True if directives of a site outside of sections may be about index files, and not about their folders.
 pub(super) fn has_rules_for_index(site: &Site) -> bool {
     let names_files = |redirect: &Directive| {
@@ -227,6 +257,21 @@ impl Rule {
             )
         };
         self.directive.argument(1) != "-" && !self.refuses() && !names.any(leads_elsewhere)
+    }
+
+    /// True if it may give the path of a file that exists another one, or redirect it.
+    pub(super) fn may_change_file(&self) -> bool {
+        let is_of_missing = |condition: &Directive| {
+            condition.argument(0) == "%{REQUEST_FILENAME}"
+                && condition.argument(1) == "!-f"
+                && condition.argument(2).is_empty()
+        };
+        let has_alternatives = self.conditions.iter().any(|one| {
+            let mut flags = flags(one.argument(2)).into_iter();
+            flags.any(|(name, _)| matches!(name.as_str(), "OR" | "ORNEXT"))
+        });
+        let is_for_missing = !has_alternatives && self.conditions.iter().any(is_of_missing);
+        self.directive.argument(1) != "-" && !self.refuses() && !is_for_missing
     }
 
     /// True if it does more than set variables.

@@ -141,10 +141,15 @@ impl Where {
     }
 
     /// An expression that the name of a file is compared with. `anywhere`: also where what follows it may be PATH_INFO.
-    fn file(&mut self, source: &str, anywhere: bool) {
-        let simple = simple_file(source).filter(|_| anywhere && self.expressions.is_empty());
+    ///
+    /// `at`: the path of the folder in which it is, whose own parts are no names of files.
+    fn file(&mut self, at: &str, source: &str, anywhere: bool) {
+        let is_plain = anywhere && self.expressions.is_empty() && at.is_empty();
+        let simple = simple_file(source).filter(|_| is_plain);
         self.plain = simple.map(|simple| vec![format!("~{simple}")]);
-        self.expressions.push(file_expression(source, anywhere));
+        let expression = file_expression(source, anywhere);
+        self.expressions
+            .push(format!("{}{expression}", escaped(at)));
     }
 
     pub(super) fn script(&mut self, test: String) {
@@ -443,7 +448,7 @@ impl Section {
             Some(Location::Match(source)) => place.found(source),
         }
         if let Some(file) = &self.file {
-            place.file(file, wide);
+            place.file(&mapping.at, file, wide);
         }
         if let Some(methods) = &self.other_methods {
             let mut named: Vec<String> = methods

@@ -201,8 +201,7 @@ impl Compiler<'_> {
         steps: Vec<Value>,
     ) -> Vec<Value> {
         let mut all = self.server_redirects(site);
-        let mut list = rule::server_rules(site);
-        list.retain(Rule::refuses);
+        let list = rule::refusing(rule::server_rules(site));
         match list.is_empty() {
             true => all.extend(steps),
             false => {
@@ -266,7 +265,7 @@ impl Compiler<'_> {
             let inner = self.mapping(site, mapping, false);
             let destination = self.out.add_route(&name, inner);
             let with_slash = site
-                .all(&["alias"])
+                .all(&["alias", "scriptalias"])
                 .find(|alias| alias.argument(0).trim_end_matches('/') == mapping.at)
                 .is_some_and(|alias| alias.argument(0).ends_with('/'));
             let mut patterns = vec![format!("{}/*", literal(&mapping.at))];
@@ -344,6 +343,19 @@ impl Compiler<'_> {
         let missing = self.guarded(&site, &folders, &spot.base, &name, plain.clone());
         if missing == plain {
             return plain;
+        }
+        let has_other_answer =
+            spot.setting("fallbackresource").is_some() || rules_at(spot).is_some();
+        let mut admitting = site.sections.iter().filter(|one| admits(one));
+        let directive = admitting.find_map(|one| {
+            let mut directives = one.directives.iter();
+            directives.find(|one| closing::is_of_access(one))
+        });
+        if let Some(directive) = directive.filter(|_| has_other_answer) {
+            let problem = "names of files admit clients to files that exist: requests for missing ones with such a name get 403";
+            let hint = "admit them in the `<Directory>` that has the rules or `FallbackResource`, then import again";
+            self.findings
+                .lost(&directive.place, &directive.name, problem, hint);
         }
         let missing = json!({"pass": self.out.add_route(&name, missing)});
         self.file_test(spot, &content, &content, &missing)
@@ -436,10 +448,10 @@ impl Compiler<'_> {
 
     /// Returns steps behind those of the rules of a place that refuse.
     pub(super) fn refusing_rules(&mut self, spot: &Spot, content: Vec<Value>) -> Vec<Value> {
-        let Some((section, mut list)) = rules_at(spot) else {
+        let Some((section, list)) = rules_at(spot) else {
             return content;
         };
-        list.retain(Rule::refuses);
+        let list = rule::refusing(list);
         self.apply_rules(spot, &section, list, content)
     }
 
@@ -606,7 +618,7 @@ impl Compiler<'_> {
 }
 
 /// The rules of a place, if they are switched on, and the section that has them.
-fn rules_at(spot: &Spot) -> Option<(Section, Vec<Rule>)> {
+pub(super) fn rules_at(spot: &Spot) -> Option<(Section, Vec<Rule>)> {
     let mut sections = spot
         .sections()
         .filter(|section| section.stage != Stage::Server);

@@ -152,6 +152,11 @@ fn report_open(statement: &Statement, findings: &mut Findings) {
     if harmless_directives::is_read(name) {
         return;
     }
+    if let Some(hint) = harmless_directives::lost_value(name, statement.argument(0)) {
+        let problem = format!("`{}` has no equivalent", statement.argument(0));
+        findings.lost(&statement.place, name, &problem, hint);
+        return;
+    }
     if harmless_directives::needless(name).is_some() {
         return;
     }

@@ -423,8 +423,7 @@ impl Compiler<'_> {
         let problem = "the location is a folder, and its `alias` a file: requests here get 403, where nginx fails";
         let hint = "write `rewrite ^ /FILE break;` in its place, then import again";
         self.findings.lost(&folder.place, "alias", problem, hint);
-        let action = self.status(site, 403);
-        Some(json!({"action": action}))
+        Some(json!({"action": Self::shut()}))
     }
 
     /// The action for a path that ends with a slash.
@@ -476,7 +475,7 @@ impl Compiler<'_> {
                         let problem = "clients that may not see a folder would get the page that the location of its index has for that: folders get 403";
                         let hint = "write the same `error_page` into both locations, or `try_files $uri/index.html =404`";
                         self.findings.lost(&place, "index", problem, hint);
-                        self.status(site, 403)
+                        Self::shut()
                     }
                 };
                 share.insert("found".to_owned(), found);

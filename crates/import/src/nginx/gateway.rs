@@ -297,7 +297,18 @@ impl Compiler<'_> {
     pub(super) fn params(&mut self, site: &Site, directive: &str) -> Map<String, Value> {
         let mut params = Map::new();
         for (name, value, place) in site.scope.params.clone() {
-            if is_usual(&name, &value) {
+            // Tutti names the host that the client asked for.
+            let is_of_host = name == "SERVER_NAME"
+                && matches!(value.as_str(), "$server_name" | "${server_name}")
+                && site.has_other_hosts;
+            if is_usual(&name, &value) && !is_of_host {
+                continue;
+            }
+            if value.contains("$remote_user") && site.scope.guards.realm.is_some() {
+                let problem = "the name of the user is not passed on in a parameter";
+                let hint = "`field` of `authenticate.basic` passes it on in a field (`docs/http/access.md`)";
+                self.findings.lost(&place, directive, problem, hint);
+                params.insert(name, Value::Null);
                 continue;
             }
             let text = self.text(site, &value, &place, directive);
@@ -315,9 +326,28 @@ impl Compiler<'_> {
         script: &Script,
     ) -> Option<Map<String, Value>> {
         let mut options = Map::new();
-        if !script.is_named {
+        let file = match script.prefix {
+            Some(_) => self.file_of_alias(site),
+            None => None,
+        };
+        if !script.is_named || file.is_some() {
             // Programs that are no scripts do not need it.
             let mut params = self.params(site, "fastcgi_param");
+            if let Some(file) = file {
+                params.insert("SCRIPT_FILENAME".to_owned(), file.into());
+                for name in ["PATH_INFO", "PATH_TRANSLATED"] {
+                    params.entry(name).or_insert(Value::Null);
+                }
+            }
+            for (name, value) in [
+                ("DOCUMENT_ROOT", "$document_root"),
+                ("DOCUMENT_URI", "$uri"),
+            ] {
+                let text = site.meaning.text(value).ok();
+                if let Some(text) = text.filter(|_| is_set(site, name)) {
+                    params.entry(name).or_insert_with(|| text.template().into());
+                }
+            }
             let is_missing = |name: &&str| !name.starts_with("HTTP_") && !is_set(site, name);
             for name in USUAL.iter().filter(is_missing) {
                 params.entry(name).or_insert(Value::Null);
@@ -389,6 +419,19 @@ impl Compiler<'_> {
             options.insert("params".to_owned(), params.into());
         }
         self.send(site, statement, "fastcgi", Some(options))
+    }
+}
+
+impl Compiler<'_> {
+    /// The script of a location with an `alias`, where the source takes it from the path below that.
+    fn file_of_alias(&mut self, site: &Site) -> Option<String> {
+        let mut params = site.scope.params.iter().rev();
+        let (_, value, place) = params.find(|(name, ..)| name == "SCRIPT_FILENAME")?;
+        if !matches!(value.as_str(), "$request_filename" | "${request_filename}") {
+            return None;
+        }
+        let (value, place) = (value.clone(), place.clone());
+        Some(self.text(site, &value, &place, "fastcgi_param")?.template())
     }
 }
 

@@ -28,7 +28,7 @@ const READ: Words = Words(
     scgi_next_upstream scgi_next_upstream_tries scgi_next_upstream_timeout grpc_next_upstream
     grpc_next_upstream_tries grpc_next_upstream_timeout proxy_redirect proxy_cookie_path proxy_cookie_domain
     proxy_cookie_flags sub_filter sub_filter_once sub_filter_types add_trailer slice limit_rate limit_rate_after charset charset_types gunzip max_ranges
-    proxy_set_body proxy_method stub_status",
+    proxy_set_body proxy_pass_request_body proxy_method stub_status",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -50,7 +50,7 @@ const NEEDLESS: &[(Words, &str)] = &[
             open_file_cache_min_uses open_file_cache_errors open_log_file_cache keepalive_requests
             client_body_in_file_only client_body_in_single_buffer client_header_buffer_size connection_pool_size
             request_pool_size autoindex_exact_size autoindex_localtime recursive_error_pages
-            http2_max_concurrent_streams http2_recv_buffer_size http2_chunk_size gunzip_buffers",
+            http2_max_concurrent_streams http2_recv_buffer_size http2_chunk_size gunzip_buffers send_lowat subrequest_output_buffer_size",
         ),
         "Tutti does this automatically",
     ),
@@ -181,7 +181,7 @@ const FAMILIES: &[(Words, &str)] = &[
             "auth_jwt_ auth_digest_ auth_pam_ auth_ldap_ auth_gss_ auth_oidc_ auth_saml_ auth_delay auth_basic_
             ldap_server oidc_provider secure_link_ passenger_ echo_ memcached_ redis_ limit_req_ limit_conn_
             limit_rate referer_hash keepalive_ lingering_ client_ open_file_cache map_hash variables_hash types_hash
-            server_names_hash proxy_protocol_ subrequest_output_buffer_size send_lowat msie_refresh early_hints
+            server_names_hash proxy_protocol_ msie_refresh early_hints
             max_headers post_action match health_ mgmt",
         ),
         "`docs/reference/options.md` lists every option; please report what you miss",
@@ -203,6 +203,28 @@ fn family(name: &str) -> Option<&'static str> {
 /// True for a directive that other files of this folder read.
 pub(super) fn is_read(name: &str) -> bool {
     READ.contains(name) || super::caching::reads(name)
+}
+
+/// Values for which a directive that needs nothing here is lost, and what to do then.
+const LOST_VALUES: &[(&str, &str, &str)] = &[
+    (
+        "if_modified_since",
+        "off",
+        "`response_headers` with `\"Last-Modified\": null` removes the field that such requests are about",
+    ),
+    (
+        "server_name_in_redirect",
+        "on",
+        "write the whole address into `return`",
+    ),
+];
+
+/// The cure for a value of a directive that needs nothing else here.
+pub(super) fn lost_value(name: &str, value: &str) -> Option<&'static str> {
+    let found = LOST_VALUES
+        .iter()
+        .find(|(known, lost, _)| *known == name && *lost == value);
+    found.map(|(.., hint)| *hint)
 }
 
 /// The reason why nothing is written for a directive that needs nothing here.

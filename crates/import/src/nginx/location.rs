@@ -82,6 +82,11 @@ impl Location<'_> {
         is_internal(self.statement) || around.any(|(.., outer)| is_internal(outer))
     }
 
+    /// True if one of the locations within it, which are found only after its expression has matched, is internal.
+    pub(super) fn has_internal_within(&self) -> bool {
+        self.how.is_expression() && has_internal(self.statement)
+    }
+
     /// The path that all requests here begin with.
     fn beginning(&self) -> Option<&str> {
         match &self.how {
@@ -148,6 +153,12 @@ impl Answer {
         let outside = None;
         Answer { action, outside }
     }
+}
+
+/// True if a location in a block is internal. The depth is that of blocks, which the parser bounds.
+fn has_internal(statement: &Statement) -> bool {
+    let mut inner = statement.inner().iter();
+    inner.any(|one| one.name() == "location" && (is_internal(one) || has_internal(one)))
 }
 
 fn is_internal(statement: &Statement) -> bool {

@@ -112,6 +112,8 @@ pub(crate) fn import(
         types: BTreeMap::new(),
         responses: serde_json::Map::new(),
         has_logs_of_servers: false,
+        has_replaced_answers: false,
+        page_routes: BTreeMap::new(),
         stores: BTreeMap::new(),
         places: Vec::new(),
     };
@@ -210,8 +212,12 @@ impl Compiler<'_> {
             successful: Vec::new(),
             paged: BTreeSet::new(),
             named_handlers: BTreeSet::new(),
+            named_files: BTreeSet::new(),
             prefix: None,
             expression: None,
+            has_other_hosts: false,
+            keeps_path: false,
+            is_from_outside: false,
             is_exact: false,
             has_signed_link: false,
             is_question: false,
@@ -247,6 +253,7 @@ impl Compiler<'_> {
         let mut hosts = Vec::new();
         for (statement, listens) in servers {
             let mut site = outermost.clone();
+            site.has_other_hosts = has_other_hosts(statement);
             site.meaning = of_server(&outermost.meaning, statement);
             site.believed = listens
                 .iter()
@@ -292,6 +299,15 @@ fn declared(http: &[Statement]) -> impl Iterator<Item = String> {
         };
         Some(name.trim_start_matches('$').to_owned())
     })
+}
+
+/// True for a server that has not exactly one name, or a pattern of names.
+fn has_other_hosts(server: &Statement) -> bool {
+    let statements = server.inner().iter();
+    let statements = statements.filter(|inner| inner.name() == "server_name");
+    let names: Vec<&String> = statements.flat_map(|inner| inner.arguments()).collect();
+    let is_plain = |name: &str| !name.is_empty() && !name.contains(['*', '~', '_', '$']);
+    !matches!(names.as_slice(), [only] if is_plain(only) && !only.starts_with('.'))
 }
 
 /// The variables that a server gives a fixed value.

@@ -9,8 +9,11 @@ use tutti_config::table::DECODED;
 use super::error_page::{ErrorPage, ResponseStatus};
 use super::location::Match;
 use super::site::{Compiler, Site};
-use crate::output::when;
+use crate::output::{step, when};
 use crate::template::{Piece, Text};
+
+/// Holds for requests with another method than GET and HEAD, also where one for a page stands in for them.
+const NO_FILE_METHOD: &str = "`${/^(GET|HEAD) /.test(vars.request_line) ? '' : 1}`";
 
 impl Compiler<'_> {
     /// `error_pages` and `intercept_errors` of a place, where they are others than those around it.
@@ -108,7 +111,13 @@ impl Compiler<'_> {
                     .lost(&page.place, "error_page", &problem, hint);
                 return None;
             };
-            when("pass", route.clone())
+            let route = route.clone();
+            let has_files = site.named_files.contains(&page.target);
+            let route = match has_files {
+                true => self.page_of_files(route),
+                false => route,
+            };
+            when("pass", route)
         } else {
             let target = match page.target.starts_with('/') {
                 true => page.target.clone(),
@@ -136,6 +145,24 @@ impl Compiler<'_> {
             }
         }
         Some(Value::Object(action))
+    }
+
+    /// The route of a page for errors at which files may answer. In nginx the request keeps its method there, and no file can be posted to; the
+    /// request for a page is a GET here.
+    fn page_of_files(&mut self, route: String) -> String {
+        if let Some(made) = self.page_routes.get(&route) {
+            return made.clone();
+        }
+        let steps = vec![
+            step(when("if", NO_FILE_METHOD), json!({"return": 405})),
+            json!({"action": {"pass": route.clone()}}),
+        ];
+        let made = self.out.add_route(
+            &format!("{}-page", route.trim_start_matches("routes/")),
+            steps,
+        );
+        self.page_routes.insert(route, made.clone());
+        made
     }
 
     /// Lets answers of applications and servers lead to locations, also those that cannot be reached from outside.

@@ -24,8 +24,7 @@ impl Compiler<'_> {
             false => site.scope.closed.iter().any(shuts),
         };
         if is_shut {
-            let action = self.status(site, 403);
-            return vec![json!({"action": action})];
+            return vec![json!({"action": Self::shut()})];
         }
         // nginx applies them to the client's request only.
         if site.is_question {
@@ -38,8 +37,7 @@ impl Compiler<'_> {
                 "move `set_real_ip_from` and its related directives to `http`, then import again";
             let name = if rule.allows { "allow" } else { "deny" };
             self.findings.lost(&rule.place, name, problem, hint);
-            let action = self.status(site, 403);
-            return vec![json!({"action": action})];
+            return vec![json!({"action": Self::shut()})];
         }
         let steps = self.let_in(site, content);
         let mut options = self.bounds(site);
@@ -64,8 +62,7 @@ impl Compiler<'_> {
             if is_any && site.scope.access.iter().any(denies_others) {
                 return [access, content].concat();
             }
-            let action = self.status(site, 403);
-            return vec![json!({"action": action})];
+            return vec![json!({"action": Self::shut()})];
         };
         match (is_any, questions.pop()) {
             (true, Some(question)) if questions.is_empty() => {
@@ -86,8 +83,7 @@ impl Compiler<'_> {
                     let hint = "write a step with an `authenticate` for each";
                     self.findings.lost(place, "satisfy", problem, hint);
                 }
-                let action = self.status(site, 403);
-                vec![json!({"action": action})]
+                vec![json!({"action": Self::shut()})]
             }
             (_, last) => {
                 questions.extend(last);

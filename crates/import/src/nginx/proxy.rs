@@ -1,6 +1,6 @@
 //! `proxy_pass` and its kin, and `upstream`.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::site::{Compiler, Site};
 use super::tree::Statement;
@@ -102,14 +102,8 @@ impl Compiler<'_> {
                 statement.place.clone(),
             ));
         }
-        let proxy_host = match authority.strip_prefix("unix:") {
-            Some(_) => "localhost",
-            None => authority.trim_end_matches(if scheme == "https" { ":443" } else { ":80" }),
-        };
-        inner
-            .meaning
-            .named
-            .insert("proxy_host".to_owned(), Text::literal(proxy_host));
+        let names = names_of_server(scheme, authority);
+        inner.meaning.named.extend(names);
         let own = match (&site.prefix, path) {
             _ if has_variables => None,
             (_, "") => Some((format!("{scheme}://{authority}/"), "/".to_owned())),
@@ -122,14 +116,19 @@ impl Compiler<'_> {
         // A server that does not know the name of its group does not say it, and each change makes a group of its own.
         let says_own = sends_own_name || !self.groups.contains_key(authority);
         let own = own.filter(|_| says_own);
-        if statement.name() == "proxy_pass"
-            && !site.is_question
-            && let Some(changes) = self.rewrite_response(site, own)
-        {
-            let options = &mut inner.scope.options;
-            options.insert("rewrite_response".to_owned(), changes);
+        let mut redirects = None;
+        if statement.name() == "proxy_pass" && !site.is_question {
+            redirects = self.redirects_by_expression(&inner, own.as_ref());
+            if let Some(changes) = self.rewrite_response(site, own) {
+                let options = &mut inner.scope.options;
+                options.insert("rewrite_response".to_owned(), changes);
+            }
         }
         let mut action = self.send(&inner, statement, scheme, None)?;
+        if let Some(location) = redirects {
+            let fields = json!({"Location": location.template()});
+            action.insert("response_headers_always".to_owned(), fields);
+        }
         if !path.is_empty() {
             let rewritten = match has_variables {
                 // nginx sends such a path as it is.
@@ -289,6 +288,9 @@ impl Compiler<'_> {
     /// `proxy_set_body`.
     fn request_body(&mut self, site: &Site, action: &mut Map<String, Value>) {
         let Some((body, place)) = site.scope.request_body.clone() else {
+            if site.scope.sends_no_body && !site.is_question {
+                action.insert("request_body".to_owned(), "".into());
+            }
             return;
         };
         // The client's own.
@@ -511,6 +513,24 @@ impl Compiler<'_> {
         }
         add_server(servers, address, options);
     }
+}
+
+/// The values of the variables about the server in an address.
+fn names_of_server(scheme: &str, authority: &str) -> [(String, Text); 2] {
+    let usual = if scheme == "https" { 443 } else { 80 };
+    let (host, port) = match authority.starts_with("unix:") {
+        true => ("localhost", String::new()),
+        false => {
+            let address = with_port(authority, usual);
+            let port = address.rsplit(':').next().unwrap_or_default();
+            let host = authority.trim_end_matches(&format!(":{usual}"));
+            (host, port.to_owned())
+        }
+    };
+    [
+        ("proxy_host".to_owned(), Text::literal(host)),
+        ("proxy_port".to_owned(), Text::literal(port)),
+    ]
 }
 
 /// The parts of an address behind its scheme. A path may begin with a variable, and a query alone is that of `/`.

@@ -2,12 +2,15 @@
 //! `proxy_next_upstream`.
 
 use serde_json::{Map, Value, json};
+use tutti_config::pattern::Case;
 
 use super::changes::Changes;
 use super::scope::Scope;
 use super::site::{Compiler, Site};
 use super::tree::Statement;
+use super::variables::{captures, groups};
 use crate::finding::{Findings, SourceLocation};
+use crate::template::{Piece, Text, quoted, script_text};
 use crate::units::seconds;
 
 /// The address of a server in redirects, and the path that a client knows in its place.
@@ -61,6 +64,9 @@ impl Compiler<'_> {
         own: Option<OwnAddress>,
     ) -> Map<String, Value> {
         let mut locations = Map::new();
+        if has_expression(changes) {
+            return locations;
+        }
         let usual = [(vec!["default".to_owned()], place_of_default())];
         let redirects = match changes.redirects.as_slice() {
             [] => usual.as_slice(),
@@ -86,6 +92,70 @@ impl Compiler<'_> {
             }
         }
         locations
+    }
+
+    /// The field of redirects that expressions change: the first rule that matches counts, as in nginx. `None` where there is no
+    /// expression, or it cannot be written, which is reported.
+    pub(super) fn redirects_by_expression(
+        &mut self,
+        site: &Site,
+        own: Option<&OwnAddress>,
+    ) -> Option<Text> {
+        let changes = site.scope.changes.clone();
+        if !has_expression(&changes) {
+            return None;
+        }
+        let field = Text(vec![Piece::Variable("response_header_location".to_owned())]);
+        let sent = field.expression();
+        let mut script = sent.clone();
+        for (words, place) in changes.redirects.iter().rev() {
+            let changed = match (words.as_slice(), own) {
+                ([word], _) if word == "off" => continue,
+                ([_], Some((from, to))) => {
+                    Some((starts_with(&sent, from), behind(&quoted(to), &sent, from)))
+                }
+                ([_], None) => continue,
+                ([from, to], _) => self.changed(site, (from, to), (&field, place)),
+                _ => None,
+            };
+            let Some((test, value)) = changed else {
+                let problem = "it has an expression that cannot be written in JavaScript, or an address that depends on the request";
+                let hint =
+                    "write `Location` as a script in `response_headers` (`docs/http/scripting.md`)";
+                self.findings.lost(place, "proxy_redirect", problem, hint);
+                continue;
+            };
+            script = format!("{test} ? {value} : {script}");
+        }
+        Some(script_text(script))
+    }
+
+    /// A test of a field and its new value, for the words of a `proxy_redirect`.
+    fn changed(
+        &mut self,
+        site: &Site,
+        (from, to): (&str, &str),
+        (field, place): (&Text, &SourceLocation),
+    ) -> Option<(String, String)> {
+        let sent = field.expression();
+        let Some(pattern) = from.strip_prefix('~') else {
+            let from = site.meaning.text(from).ok()?.as_literal()?;
+            let to = self.text(site, to, place, "proxy_redirect")?;
+            return Some((
+                starts_with(&sent, &from),
+                behind(&to.expression(), &sent, &from),
+            ));
+        };
+        let (pattern, case) = match pattern.strip_prefix('*') {
+            Some(pattern) => (pattern, Case::Ignore),
+            None => (pattern, Case::Exact),
+        };
+        let captured = captures(pattern, case, field)?;
+        let mut inner = site.clone();
+        inner.meaning.groups.extend(groups(pattern, &captured));
+        inner.meaning.captures = Some(captured.clone());
+        let to = self.text(&inner, to, place, "proxy_redirect")?;
+        Some((captured, to.expression()))
     }
 
     /// A text that is replaced, and the one in its place; `None` where the first is an expression or not constant.
@@ -136,6 +206,21 @@ impl Compiler<'_> {
         }
         Some(entries)
     }
+}
+
+/// True if an expression says which redirects are changed.
+fn has_expression(changes: &Changes) -> bool {
+    let mut all = changes.redirects.iter();
+    all.any(|(words, _)| words.first().is_some_and(|word| word.starts_with('~')))
+}
+
+fn starts_with(sent: &str, from: &str) -> String {
+    format!("{sent}.startsWith({})", quoted(from))
+}
+
+/// A text and the part of a field that follows its beginning.
+fn behind(to: &str, sent: &str, from: &str) -> String {
+    format!("{to} + {sent}.slice({}.length)", quoted(from))
 }
 
 /// The default is written nowhere.

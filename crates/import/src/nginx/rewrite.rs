@@ -88,7 +88,7 @@ impl Compiler<'_> {
         let next = self.rest(site, rest, exits, exits.content);
         let action = match self.new_path(site, &target, &statement.place, "rewrite") {
             Some(path) => json!({"rewrite": path, "pass": next}),
-            None => json!({"return": 403}),
+            None => Self::shut(),
         };
         vec![json!({"action": action})]
     }
@@ -121,6 +121,11 @@ impl Compiler<'_> {
                 .note(&statement.place, "return", "444 is nginx's own", hint);
             return self.status(site, 403);
         }
+        let mut site = site.clone();
+        site.meaning
+            .named
+            .insert("status".to_owned(), Text::literal(status.to_string()));
+        let site = &site;
         let has_text = statement.arguments().len() > 1;
         let page = site.named_page(status).filter(|_| !site.is_question);
         if let (false, Some(destination)) = (has_text, page) {
@@ -131,7 +136,12 @@ impl Compiler<'_> {
         let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
         let has_body = !matches!(status, 100..=199 | 204 | 205 | 304);
         if is_redirect && !text.is_empty() {
-            if let Some(text) = self.text(site, text, &statement.place, "return") {
+            // nginx sends whole addresses: this is a path, and no other host.
+            let whole = match text.starts_with("//") {
+                true => &format!("$scheme://$http_host{text}"),
+                false => text,
+            };
+            if let Some(text) = self.text(site, whole, &statement.place, "return") {
                 action.insert("location".to_owned(), text.template().into());
             }
         } else if has_text
@@ -169,7 +179,7 @@ impl Compiler<'_> {
         let place = &statement.place;
         let uri = Text(vec![Piece::Variable("uri".to_owned())]);
         // A request that is led away does not get the content here: without its destination, it gets nothing.
-        let refusal = json!({"return": 403});
+        let refusal = Self::shut();
         if !self.is_pattern(&format!("~{pattern}"), place, "rewrite") {
             return vec![step(conditions, refusal)];
         }
@@ -383,7 +393,7 @@ impl Compiler<'_> {
             let hint = "write it as a `match` or as a script (`docs/http/scripting.md`)";
             self.findings.lost(&statement.place, "if", problem, hint);
             return match is_of_folders {
-                false => vec![json!({"action": {"return": 403}})],
+                false => vec![json!({"action": Self::shut()})],
                 true => Vec::new(),
             };
         };
@@ -401,7 +411,7 @@ impl Compiler<'_> {
                     let problem = "within `if`, it is not carried over: requests that match the condition get 403";
                     let hint = "write a step with this condition and its own action";
                     self.findings.lost(&statement.place, "if", problem, hint);
-                    return self.led(site, compiled, json!({"return": 403}), rest, exits);
+                    return self.led(site, compiled, Self::shut(), rest, exits);
                 }
             },
             false => exits.content.to_owned(),
@@ -428,7 +438,7 @@ impl Compiler<'_> {
             return self.rewrite(&mut scoped, only, &[], &exits_inside, conditions.clone());
         }
         let mut taken = match effect {
-            Inside::Unknown => vec![json!({"action": {"return": 403}})],
+            Inside::Unknown => vec![json!({"action": Self::shut()})],
             _ => self.rewrites(&mut scoped, inner, &exits_inside),
         };
         if !ends(&taken) {
@@ -551,7 +561,8 @@ impl Compiler<'_> {
                     format!("({test}) ? {} : {former}", text.expression())
                 })
                 // A path changes on its way, where the variable would not; and texts of texts grow without end.
-                .filter(|script| !script.contains("vars.uri") && script.len() <= LONGEST_CHOICE)
+                .filter(|script| site.keeps_path || !script.contains("vars.uri"))
+                .filter(|script| script.len() <= LONGEST_CHOICE)
                 .filter(|script| site.knows_address() || !self.uses_address(script));
             let Some(script) = chosen else {
                 return false;

@@ -142,6 +142,8 @@ pub(super) struct Scope {
     pub(super) request_headers: Vec<(String, String, SourceLocation)>,
     /// `proxy_set_body`.
     pub(super) request_body: Option<(String, SourceLocation)>,
+    /// `proxy_pass_request_body off`
+    pub(super) sends_no_body: bool,
     /// `proxy_method`.
     pub(super) request_method: Option<(String, SourceLocation)>,
     /// `proxy_options`.
@@ -284,6 +286,7 @@ impl Scope {
             "fastcgi_split_path_info" => self.split = Some((first.to_owned(), place)),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
             "proxy_method" => self.request_method = Some((first.to_owned(), place)),
+            "proxy_pass_request_body" => self.sends_no_body = first == "off",
             "proxy_set_body" => self.request_body = Some((first.to_owned(), place)),
             "proxy_set_header" | "grpc_set_header" => self.request_headers.push(pair()),
             "proxy_hide_header"

@@ -36,11 +36,13 @@ impl Compiler<'_> {
         self.places = places::places(block);
         site.place = places::id(block);
         self.report_other_address(&site, block);
+        self.report_pages_of_pages();
         let name = self.out.route_name(name);
         self.out.routes.insert(name.clone(), Value::Null);
         site.name.clone_from(&name);
         let locations = self.understood(collect(block, &mut Vec::new()));
-        let has_internal = locations.iter().any(Location::is_internal);
+        let is_internal = |one: &Location<'_>| one.is_internal() || one.has_internal_within();
+        let has_internal = locations.iter().any(is_internal);
         let acts = |statement: &Statement| {
             matches!(statement.name(), "return" | "rewrite" | "if" | "break")
         };
@@ -164,6 +166,10 @@ impl Compiler<'_> {
                     if has_handler(location.statement.inner()) {
                         site.named_handlers.insert(name.clone());
                     }
+                    let answers = |one: &Statement| is_handler(one) || one.name() == "return";
+                    if !location.statement.inner().iter().any(answers) {
+                        site.named_files.insert(name.clone());
+                    }
                     let route = self
                         .out
                         .route_name(&format!("{}-{}", site.name, slug(name)));
@@ -195,20 +201,19 @@ impl Compiler<'_> {
         let mut ways = Vec::new();
         let is_named = |location: &&Location<'_>| matches!(location.how, Match::Named(_));
         for location in locations.iter().filter(|one| !is_named(one)) {
+            let name = location.statement.arguments().last();
+            let name = format!("{}-{}", site.name, slug(name.map_or("", String::as_str)));
             let steps = self.location_steps(site, location);
-            let action = self.out.as_action(
-                &format!(
-                    "{}-{}",
-                    site.name,
-                    slug(
-                        location
-                            .statement
-                            .argument(location.statement.arguments().len().saturating_sub(1))
-                    )
-                ),
-                steps,
-            );
-            let outside = self.outside(site, location);
+            let action = self.out.as_action(&name, steps);
+            let outside = match location.has_internal_within() && !location.is_internal() {
+                true => {
+                    let mut outer = site.clone();
+                    outer.is_from_outside = true;
+                    let steps = self.location_steps(&outer, location);
+                    Some(self.out.as_action(&name, steps))
+                }
+                false => self.outside(site, location),
+            };
             ways.push((location, Answer { action, outside }));
         }
         let mut ordered = order(&ways);
@@ -270,6 +275,25 @@ impl Compiler<'_> {
         locations
     }
 
+    /// Reports pages that have pages for their own errors, where several places have some.
+    fn report_pages_of_pages(&mut self) {
+        let own = self.places.iter().flat_map(|place| &place.own);
+        let mut own = own.filter(|one| one.name() == "recursive_error_pages");
+        let switch = own.find(|one| one.argument(0) == "on").cloned();
+        let has_page = |place: &&places::Place| {
+            let mut own = place.own.iter();
+            own.any(|one| one.name() == "error_page")
+        };
+        if let Some(switch) = switch
+            && self.places.iter().filter(has_page).count() > 1
+        {
+            let problem = "an error of a page for an error has no page";
+            let hint = "name the last page in the first `error_page`";
+            self.findings
+                .lost(&switch.place, switch.name(), problem, hint);
+        }
+    }
+
     /// Reports a block that takes the client's address from other proxies than its listener does.
     fn report_other_address(&mut self, site: &Site, block: &[Statement]) {
         let mut statements = block.iter();
@@ -322,7 +346,11 @@ impl Compiler<'_> {
                 report(self, &path);
                 let mut asking = site.clone();
                 Self::asked_about(&mut asking);
+                self.has_replaced_answers = false;
                 let steps = self.location_steps(&asking, location);
+                if self.has_replaced_answers {
+                    continue;
+                }
                 let name = format!("{}-question", site.name);
                 let mut route = self.out.add_route(&name, steps);
                 if looks_at_path(block) {
@@ -375,8 +403,7 @@ impl Compiler<'_> {
         site.place = places::id(block);
         site.kept.clear();
         if location.how == Match::Unknown {
-            let action = self.status(&site, 403);
-            return vec![json!({"action": action})];
+            return vec![json!({"action": Self::shut()})];
         }
         for (path, _, outer) in &location.around {
             self.enter(&mut site, outer.inner(), Some(path));
@@ -416,6 +443,7 @@ impl Compiler<'_> {
             Match::Named(_) | Match::Unknown => self.enter(&mut site, block, None),
         }
         self.report_other_address(&site, block);
+        site.keeps_path = keeps_path(block);
         site.name = format!(
             "{}-{}",
             around.name,
@@ -433,8 +461,7 @@ impl Compiler<'_> {
             let problem = "its check cannot be carried over: requests here get 403";
             let hint = "write `signed_link` of `authenticate` (`docs/http/access.md`)";
             self.findings.lost(place, "secure_link", problem, hint);
-            let action = self.status(&site, 403);
-            return vec![json!({"action": action})];
+            return vec![json!({"action": Self::shut()})];
         }
         let mut steps = self.steps_of_content(&mut site, location);
         if let Some(link) = link {
@@ -446,23 +473,24 @@ impl Compiler<'_> {
             false => self.pages(&site, Some(around)),
         };
         // Others refuse all the same.
+        let refusals = refusals(block);
         let mut changing = site.scope.error_pages.iter();
         let changing = changing.find(|page| {
-            let is_refusal = |status: &u16| matches!(status, 401 | 403 | 404);
             let admits = match page.answer {
                 ResponseStatus::Kept => false,
                 ResponseStatus::Own => true,
                 ResponseStatus::Fixed(status) => status < 300,
             };
-            admits && page.statuses.iter().any(is_refusal)
+            admits && page.statuses.iter().any(|status| refusals.contains(status))
         });
         if let Some(page) = changing
             && site.is_question
             && !has_handler(block)
         {
-            let problem = "nginx replaces the answer to an authentication request, too, so that clients may be let in: here its own status counts";
+            let problem = "nginx replaces the answer to an authentication request, too, so that clients may be let in: requests that need one get 403";
             let hint = "write `error_page` into the locations that ask, then import again";
             self.findings.lost(&page.place, "error_page", problem, hint);
+            self.has_replaced_answers = true;
         }
         pages.extend(self.place_settings(&site, &around.scope));
         let text = Value::from(steps.clone()).to_string();
@@ -542,17 +570,12 @@ impl Compiler<'_> {
             let steps = self.location_steps(&site, location);
             let action = self.out.as_action(&format!("{}-inner", site.name), steps);
             let outside = self.outside(&site, location);
-            // No page stands in for it: one from inside may be refused in another way.
-            let outside = outside.map(|_| {
-                let problem = "within a location with an expression, requests from inside get 403 like all others";
-                let hint = "write the location beside the one that it is in, then import again";
-                let place = &location.statement.place;
-                self.findings.lost(place, "internal", problem, hint);
-                json!({"return": 403, "body": "403 Forbidden\n"})
-            });
             ways.push((location, Answer { action, outside }));
         }
-        steps_from_outside(&order(&ways))
+        match site.is_from_outside {
+            true => steps_from_outside(&order(&ways)),
+            false => self::steps(&order(&ways)),
+        }
     }
 
     fn enter(&mut self, site: &mut Site, block: &[Statement], prefix: Option<&str>) {
@@ -588,6 +611,21 @@ fn has_handler(block: &[Statement]) -> bool {
     block
         .iter()
         .any(|statement| is_handler(statement) || has_handler(statement.inner()))
+}
+
+/// True if none of the directives of a location gives requests another path. The depth is that of blocks, which the parser bounds.
+fn keeps_path(block: &[Statement]) -> bool {
+    fn changes(block: &[Statement]) -> bool {
+        block.iter().any(|one| match one.name() {
+            "rewrite" | "try_files" | "error_page" => true,
+            "if" => changes(one.inner()),
+            _ => false,
+        })
+    }
+    // The server in an address must be known.
+    let is_fixed = |one: &Statement| is_handler(one) && !one.argument(0).contains('$');
+    let answers = |one: &Statement| is_fixed(one) || one.name() == "return";
+    block.iter().any(answers) && !changes(block)
 }
 
 /// True for an `if` about the target that the client asked for.
@@ -637,6 +675,27 @@ fn returns(block: &[Statement], is_meant: fn(u16) -> bool) -> bool {
         "if" => returns(one.inner(), is_meant),
         _ => false,
     })
+}
+
+/// The statuses with which a location that asks no server may refuse. The depth is that of blocks, which the parser bounds.
+fn refusals(block: &[Statement]) -> BTreeSet<u16> {
+    fn returned(block: &[Statement], found: &mut BTreeSet<u16>) {
+        for one in block {
+            match one.name() {
+                "return" => found.extend(one.argument(0).parse::<u16>()),
+                "if" => returned(one.inner(), found),
+                _ => {}
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    returned(block, &mut found);
+    let answers = block.iter().any(|one| one.name() == "return");
+    if !answers {
+        found.extend([403, 404]);
+    }
+    found.retain(|status| *status >= 400);
+    found
 }
 
 /// Returns `$request_filename`: below a `root`, or behind the path that an `alias` stands at.

@@ -9,6 +9,7 @@ use super::scope::{RealIp, Scope};
 use super::tree::Statement;
 use super::variables::{Meaning, Unknown};
 use crate::finding::{Findings, SourceLocation};
+pub(super) use crate::output::ends;
 use crate::output::{Output, when};
 use crate::template::Text;
 
@@ -43,6 +44,10 @@ pub(super) struct Compiler<'f> {
     pub(super) maps: BTreeMap<String, Statement>,
     /// The places of the server that is being made.
     pub(super) places: Vec<super::places::Place>,
+    /// The answers of the authentication request that is being made may be replaced by those of a page.
+    pub(super) has_replaced_answers: bool,
+    /// Routes of pages for errors to `@name`, by its destination.
+    pub(super) page_routes: BTreeMap<String, String>,
     /// Stores of caches, and how long each keeps entries that are not requested.
     pub(super) stores: BTreeMap<String, f64>,
 }
@@ -68,10 +73,18 @@ pub(super) struct Site {
     pub(super) paged: BTreeSet<u16>,
     /// Destinations `@name` from which a server or an application answers.
     pub(super) named_handlers: BTreeSet<String>,
+    /// Destinations `@name` at which files may answer.
+    pub(super) named_files: BTreeSet<String>,
     /// The path that the location begins with.
     pub(super) prefix: Option<String>,
     /// The regular expression of the location.
     pub(super) expression: Option<String>,
+    /// Its server has requests for other hosts than its first name.
+    pub(super) has_other_hosts: bool,
+    /// None of its directives gives requests another path.
+    pub(super) keeps_path: bool,
+    /// Its requests come from clients, who find no internal location.
+    pub(super) is_from_outside: bool,
     /// It is compared whole.
     pub(super) is_exact: bool,
     /// Its links are signed, and that is checked before its content.
@@ -127,7 +140,7 @@ impl Compiler<'_> {
         place: &SourceLocation,
         name: &str,
     ) -> Option<Text> {
-        match site.meaning.text(source) {
+        match early(site, source, name) {
             Ok(text) => Some(text),
             Err(Unknown(variable)) => {
                 self.findings.lost(
@@ -278,13 +291,20 @@ impl Compiler<'_> {
         let leads_on = !site.is_question && !ignores;
         if ignores {
             // nginx passes such fields on to no client.
-            let hidden = json!({"X-Accel-Redirect": null});
-            action.insert("response_headers_always".to_owned(), hidden);
+            let fields = action.entry("response_headers_always");
+            if let Some(fields) = fields.or_insert_with(|| json!({})).as_object_mut() {
+                fields.insert("X-Accel-Redirect".to_owned(), Value::Null);
+            }
         }
         if let Some(route) = site.by_answer.as_ref().filter(|_| leads_on) {
             action.insert("internal".to_owned(), route.clone().into());
         }
         self.finish(site, action)
+    }
+
+    /// A refusal in place of what cannot be carried over. No page for errors stands in for it: its location may be open.
+    pub(super) fn shut() -> Value {
+        json!({"return": 403, "body": "403 Forbidden\n"})
     }
 
     /// An answer with a status and nothing else.
@@ -321,6 +341,64 @@ impl Compiler<'_> {
     }
 }
 
+/// Values that variables have in nginx as long as a response has not begun.
+const EARLY: [(&str, &str); 10] = [
+    ("body_bytes_sent", "0"),
+    ("bytes_sent", "0"),
+    ("gzip_ratio", ""),
+    ("limit_conn_status", ""),
+    ("limit_req_status", ""),
+    ("pipe", "."),
+    ("request_completion", ""),
+    ("request_time", "0.000"),
+    ("slice_range", ""),
+    ("status", "000"),
+];
+
+/// The same until a server is asked.
+const BEFORE_PROXIES: [(&str, &str); 4] = [
+    ("proxy_host", ""),
+    ("proxy_port", ""),
+    ("request_body", ""),
+    ("request_body_file", ""),
+];
+
+/// Variables that have a value in logs alone, or another one than in nginx.
+const OF_LOGS: [&str; 5] = [
+    "binary_remote_addr",
+    "msec",
+    "nginx_version",
+    "time_iso8601",
+    "time_local",
+];
+
+/// Reads the text of a directive, which may stand before the response.
+fn early(site: &Site, source: &str, name: &str) -> Result<Text, Unknown> {
+    let is_early = !matches!(name, "add_header" | "add_trailer" | "access_log");
+    let is_before = matches!(name, "return" | "rewrite" | "if");
+    let values = EARLY
+        .iter()
+        .filter(|(known, _)| is_early || *known != "status");
+    let values = values.chain(BEFORE_PROXIES.iter().filter(|_| is_before));
+    let used: Vec<&str> = super::variables::names(source).collect();
+    if let Some(absent) = used.iter().find(|name| OF_LOGS.contains(name)) {
+        return Err(Unknown((*absent).to_owned()));
+    }
+    let used: Vec<&(&str, &str)> = values.filter(|(known, _)| used.contains(known)).collect();
+    if used.is_empty() {
+        return site.meaning.text(source);
+    }
+    let mut meaning = site.meaning.clone();
+    for (known, value) in used {
+        let known = (*known).to_owned();
+        meaning
+            .named
+            .entry(known)
+            .or_insert_with(|| Text::literal(*value));
+    }
+    meaning.text(source)
+}
+
 /// The `Expires` of the words that name a fixed time.
 fn fixed_time(expires: &str) -> Option<&'static str> {
     match expires {
@@ -342,9 +420,4 @@ fn cache_control(expires: &str) -> Option<String> {
             format!("max-age={}", seconds as u64)
         }
     })
-}
-
-/// True if nothing comes after these steps.
-pub(super) fn ends(steps: &[Value]) -> bool {
-    steps.last().is_some_and(|step| step.get("match").is_none())
 }
