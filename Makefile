@@ -417,7 +417,7 @@ test-release: ## publish a release candidate, install it on fresh Debian 12 and 
 	    packaging/build-packages deb --quick --dist $(DIST) --version $${one#*:} --out $(RELEASE)/$${one%:*}/deb/$$(. /etc/os-release && echo $$VERSION_CODENAME); \
 	    packaging/reproducible $(MAKE) --no-print-directory packages PACKAGES_FOLDER=$(RELEASE)/$${one%:*} VERSION=$${one#*:}; \
 	done
-	packaging/test-debian trixie bash -c 'packaging/install-deps packages && make build PROFILE=demo WASM= DIST=/srv/dist && rm -rf /srv/release && \
+	packaging/test-debian trixie bash -ec 'packaging/install-deps packages && make build PROFILE=demo WASM= DIST=/srv/dist && rm -rf /srv/release && \
 	    for one in $(CANDIDATES); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'
 	cp -rn .work/debian/trixie/srv/release/. $(RELEASE)/
 	python3 tests/packages/rehearsal.py --packages $(RELEASE) --dist $(DIST)
