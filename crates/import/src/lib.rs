@@ -1,12 +1,9 @@
 //! Configurations of other servers, as Tutti's own.
 //!
-//! Owns the formats of nginx, Apache, PHP-FPM, uWSGI, Caddy, gunicorn and Puma, and their counterparts in Tutti. Called
-//! by the program
-//! `tutti-import`. It reads files through [`Sources`] and runs nothing: a configuration that is a program (gunicorn's,
-//! Puma's) is read for its
-//! literals. It must never panic on any input, never leave out a directive without a [`Finding`] about it, and never
-//! open what the source
-//! closes: where a rule of access control cannot be carried over, the place refuses all clients.
+//! Owns the formats of nginx, Apache, PHP-FPM, uWSGI, Caddy, gunicorn and Puma, and their counterparts in Tutti. Called by the program
+//! `tutti-import`. It reads files through [`Sources`] and runs nothing: a configuration that is a program (gunicorn's, Puma's) is read for
+//! its literals. It must never panic on any input, never leave out a directive without a [`Finding`] about it, and never open what the
+//! source closes: where a rule of access control cannot be carried over, the place refuses all clients.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,9 @@
 //! `tutti-import`: the configuration of another server, as one of Tutti's own. `tutti import` starts it with its own
 //! arguments.
 //!
-//! The configuration goes to standard output or a file, findings to standard error. The importer checks its result as a
-//! server would, and leaves out what would be refused. Exit codes: 0 if everything was carried over, 1 if not, 2 for
-//! a source that cannot
-//! be read. With `--try`: 0 if no answers differ, 1 if some do, 2 if there is nothing to compare.
+//! The configuration goes to standard output or a file, findings to standard error. The importer checks its result as a server would, and
+//! leaves out what would be refused. Exit codes: 0 if everything was carried over, 1 if not, 2 for a source that cannot be read. With
+//! `--try`: 0 if no answers differ, 1 if some do, 2 if there is nothing to compare.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,6 @@
 //! Access control: `Require`, and `Order`, `Allow` and `Deny` of Apache 2.2.
 //!
-//! Both are evaluated, one after the other, as in Apache; each takes its answer from the last section that has
-//! directives of its kind. A
+//! Both are evaluated, one after the other, as in Apache; each takes its answer from the last section that has directives of its kind. A
 //! directive that cannot be carried over denies all clients.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -678,9 +677,8 @@ pub(super) fn rules(
     rules
 }
 
-/// Returns the steps of rules; clients that are let in go on to `next`. The second value: the steps hold nothing but
-/// refusals, and may stand
-/// before other steps.
+/// Returns the steps of rules; clients that are let in go on to `next`. The second value: the steps hold nothing but refusals, and may
+/// stand before other steps.
 pub(super) fn steps(
     rules: &[Rule],
     next: &dyn Fn() -> Value,

@@ -68,9 +68,8 @@ pub(super) struct IndexChain<'a> {
 }
 
 impl Compiler<'_> {
-    /// Returns the steps of a place's content; the last one takes every request. `fallback`: for files that do not
-    /// exist; `scripts`: for scripts
-    /// that do not exist, which have a handler and so no `FallbackResource`.
+    /// Returns the steps of a place's content; the last one takes every request. `fallback`: for files that do not exist; `scripts`: for
+    /// scripts that do not exist, which have a handler and so no `FallbackResource`.
     pub(super) fn content(
         &mut self,
         spot: &Spot,

@@ -123,8 +123,7 @@ fn switched(options: &Directive) -> Option<bool> {
     said.or(is_absolute.then_some(false))
 }
 
-/// True if a place below a folder needs a step of its own for its list: it switches lists, or lets some clients in and
-/// so shows them what
+/// True if a place below a folder needs a step of its own for its list: it switches lists, or lets some clients in and so shows them what
 /// the list around leaves out for all.
 pub(super) fn is_apart(site: &Site, section: &Section) -> bool {
     let is_listed = || site.sections.iter().any(|one| lists(one) == Some(true));

@@ -151,9 +151,8 @@ impl Meaning {
         }
     }
 
-    /// Returns a variable of the environment. No rule has redirected a request that comes here, so that `REDIRECT_…`
-    /// are empty; other modules
-    /// may have set the rest.
+    /// Returns a variable of the environment. No rule has redirected a request that comes here, so that `REDIRECT_…` are empty; other
+    /// modules may have set the rest.
     fn environment(&self, name: &str) -> Result<Text, String> {
         let is_empty = || self.set_later.contains(name) || name.starts_with("REDIRECT_");
         match (self.environment.get(name), name) {

@@ -1,12 +1,9 @@
 //! Apache httpd: files → directives → listeners, routes, applications and upstreams.
 //!
-//! A virtual host becomes a route, and a folder that is mapped (`DocumentRoot`, `Alias`) steps in it: access control,
-//! rewriting, content. The
-//! directives that Apache merges for a path (`<Directory>`, `.htaccess`, `<Files>`, `<Location>`) become steps with
-//! conditions, the last one
-//! merged first. `tests/real/imports` replays requests against Apache and Tutti. It must never panic on any input,
-//! never leave out a directive
-//! without a finding, and never open what the source closes.
+//! A virtual host becomes a route, and a folder that is mapped (`DocumentRoot`, `Alias`) steps in it: access control, rewriting, content.
+//! The directives that Apache merges for a path (`<Directory>`, `.htaccess`, `<Files>`, `<Location>`) become steps with conditions, the
+//! last one merged first. `tests/real/imports` replays requests against Apache and Tutti. It must never panic on any input, never leave out
+//! a directive without a finding, and never open what the source closes.
 
 mod access;
 pub(crate) mod closing;

@@ -1,5 +1,4 @@
-//! `RewriteRule`: rules become steps, one after the other. A rule that cannot be carried over, and would have denied
-//! some requests what is
+//! `RewriteRule`: rules become steps, one after the other. A rule that cannot be carried over, and would have denied some requests what is
 //! behind it, denies all.
 
 use serde_json::{Map, Value, json};

@@ -1,5 +1,4 @@
-//! Sections (`<Directory>`, `<Files>`, `<Location>`, `.htaccess`): their directives, in the order in which Apache
-//! merges them, and the
+//! Sections (`<Directory>`, `<Files>`, `<Location>`, `.htaccess`): their directives, in the order in which Apache merges them, and the
 //! conditions of a step that mean the same place.
 
 use serde_json::{Map, Value};

@@ -47,8 +47,7 @@ impl Caddy<'_> {
         true
     }
 
-    /// Returns the destination for clients whose certificates a site checks. A listener has one setting for all its
-    /// clients, and each site
+    /// Returns the destination for clients whose certificates a site checks. A listener has one setting for all its clients, and each site
     /// checks the certificate that came.
     pub(super) fn with_client(
         &mut self,

@@ -8,9 +8,8 @@ use crate::output::when;
 use crate::template::{Piece, Text};
 
 impl Caddy<'_> {
-    /// A directive whose matcher cannot be written: it may deny requests what comes after it, so all of them are
-    /// refused. True if
-    /// nothing comes after it.
+    /// A directive whose matcher cannot be written: it may deny requests what comes after it, so all of them are refused. True if nothing
+    /// comes after it.
     pub(super) fn unmatched(&mut self, directive: &Directive, steps: &mut Vec<Value>) -> bool {
         let name = directive.name();
         let refuses = !super::HARMLESS.contains(name);
@@ -193,9 +192,8 @@ fn kind_of(scope: &Scope) -> Option<&str> {
     kind.as_str().filter(|kind| !kind.contains('$'))
 }
 
-/// Returns the patterns of `deny` for a `file_server`: Caddy's own file, wherever that is, and the paths that it hides.
-/// `None`: they cannot be
-/// written.
+/// Returns the patterns of `deny` for a `file_server`: Caddy's own file, wherever that is, and the paths that it hides. `None`: they cannot
+/// be written.
 pub(super) fn hidden(directive: &Directive, scope: &Scope) -> Option<Vec<String>> {
     let mut patterns = vec!["*/Caddyfile".to_owned()];
     let hides = directive.inner().iter().filter(|one| one.name() == "hide");

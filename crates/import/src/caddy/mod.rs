@@ -1,8 +1,7 @@
 //! Caddy: sites of a Caddyfile → listeners, routes, FastCGI and upstreams.
 //!
-//! Directives act in Caddy's own order, whatever theirs in the file (caddyserver.com, "Directive order"); directives
-//! without a counterpart in
-//! Tutti are reported.
+//! Directives act in Caddy's own order, whatever theirs in the file (caddyserver.com, "Directive order"); directives without a counterpart
+//! in Tutti are reported.
 
 mod actions;
 mod automatic;

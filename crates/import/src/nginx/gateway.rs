@@ -291,9 +291,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Variables of CGI that a location sets, for a server behind. A variable that cannot be written is removed: a
-    /// client must not set it with
-    /// a header field.
+    /// Variables of CGI that a location sets, for a server behind. A variable that cannot be written is removed: a client must not set it
+    /// with a header field.
     pub(super) fn params(&mut self, site: &Site, directive: &str) -> Map<String, Value> {
         let mut params = Map::new();
         for (name, value, place) in site.scope.params.clone() {

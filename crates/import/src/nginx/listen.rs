@@ -107,9 +107,8 @@ impl Compiler<'_> {
         listens
     }
 
-    /// Makes the listeners of all servers. A listener is left out if it would not be encrypted where its source is, or
-    /// would trust every client
-    /// about its address.
+    /// Makes the listeners of all servers. A listener is left out if it would not be encrypted where its source is, or would trust every
+    /// client about its address.
     pub(super) fn listeners(
         &mut self,
         hosts: &[Host<'_>],

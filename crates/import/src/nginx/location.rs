@@ -240,9 +240,8 @@ pub(super) fn found<'l, 's>(locations: &'l [Location<'s>], path: &str) -> Option
     (!locations.iter().any(may_have)).then_some(location)
 }
 
-/// Puts locations into nginx's order: exact ones; the longest prefix, if it ends the search; regular expressions as
-/// they are
-/// written, the inner ones first; then the longest prefix.
+/// Puts locations into nginx's order: exact ones; the longest prefix, if it ends the search; regular expressions as they are written, the
+/// inner ones first; then the longest prefix.
 pub(super) fn order(ways: &[(&Location<'_>, Answer)]) -> Vec<Way> {
     let mut ordered = Vec::new();
     let mut add = |patterns: Vec<String>, answer: &Answer| {

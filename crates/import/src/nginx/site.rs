@@ -108,9 +108,8 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// True if the client's address is the one that the source means here. A listener trusts the same proxies for all
-    /// its requests,
-    /// and a block of the source may trust others.
+    /// True if the client's address is the one that the source means here. A listener trusts the same proxies for all its requests, and a
+    /// block of the source may trust others.
     pub(super) fn knows_address(&self) -> bool {
         self.believed
             .iter()
