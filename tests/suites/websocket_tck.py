@@ -1,0 +1,18 @@
+"""Jakarta WebSocket 2.2: the TCK's endpoints in the language host, and Jetty's client"""
+
+from base.tck import Tck
+
+VERSION = "jakarta-websocket-tck-2.2.0"
+
+
+def run(context):
+    tck = Tck(context, "websocket-tck-2.2.0", "*.jar")
+    # The tests are programs that use a client, too: that of the host's own Jetty.
+    modules = context.dist / "modules/java"
+    client = [jar for folder in ("ee11", "core") for jar in sorted((modules / folder).glob("*.jar")) if not jar.name.startswith("tutti-java")]
+    yield from tck.run(tck.classes("IT"), {
+        # Seconds that a test waits for a message.
+        "ws_wait": 5,
+        "lib.name": "websockettck",
+        "porting.ts.url.class.1": "com.sun.ts.tests.websocket.lib.implementation.sun.common.SunRIURL",
+    }, client)
