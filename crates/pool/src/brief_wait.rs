@@ -1,4 +1,4 @@
-//! How long a listen thread looks for the response to a lone request before it sleeps.
+//! The time for which a listen thread looks for the response to a lone request before it sleeps.
 //!
 //! A sleep and a wake-up across processors take longer than a short response: 34 µs on a two-core virtual machine
 //! (docs/project/decisions/0001-bitmaps-not-rings.md). Only a thread with a single request in its applications looks: with more of them, the
@@ -20,7 +20,7 @@ pub(crate) struct BriefWait {
 }
 
 impl BriefWait {
-    /// How long to look now; zero: not at all.
+    /// The time to look now; zero: not at all.
     pub(crate) fn duration(&self) -> Duration {
         self.duration
     }
