@@ -12,9 +12,10 @@
 use std::cell::{Cell, OnceCell};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -93,11 +94,14 @@ pub struct SendingSide {
 }
 
 impl SendingSide {
-    /// Called when the response begins: records whether the sending side has been closed before.
-    pub fn note_response_begun(&self, transport: &Transport, waited: Waited) {
-        let mut context = Context::from_waker(Waker::noop());
-        if transport.poll_ended(&mut context).is_ready() {
-            self.note_ended(waited);
+    /// Called when a task waits within its response for the first time: what the kernel knows by then came before the response, although
+    /// the thread may not have asked for the event yet, because the response was there first.
+    pub fn note_earlier_end(&self, transport: &Transport, arrived: Instant) {
+        if has_ended(transport.socket()) {
+            self.note_ended(Waited {
+                arrived,
+                has_response_begun: false,
+            });
         }
     }
 
@@ -136,6 +140,12 @@ impl SendingSide {
         self.ended.set(Some(ended));
         ended
     }
+}
+
+/// True if the other end has closed its sending side, or the connection has ended.
+fn has_ended(socket: &OwnedFd) -> bool {
+    let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
+    rustix::event::poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Registers for no event: the kernel reports errors and the end of both directions nevertheless (`EPOLLERR`, `EPOLLHUP` in epoll_ctl(2)),
@@ -189,6 +199,17 @@ mod tests {
         assert!(pending.await);
         rustix::io::write(&server, b"x").unwrap();
         poll_fn(|cx| departure.poll_gone(&server, cx)).await;
+    }
+
+    /// The event is not there yet: nothing has asked the kernel for it.
+    #[tokio::test]
+    async fn an_end_that_the_thread_has_not_seen_counts_as_earlier_than_the_response() {
+        let (client, server) = pair();
+        let transport = Transport::Plain(watch(server, Interest::READABLE).unwrap());
+        client.shutdown(Shutdown::Write).unwrap();
+        let side = SendingSide::default();
+        side.note_earlier_end(&transport, Instant::now());
+        assert_eq!(side.ended.get(), Some(Ended::WithRequest));
     }
 
     #[tokio::test]

@@ -110,7 +110,7 @@ impl Writer {
         changes: &Changes,
         output: &mut Output,
     ) -> Self {
-        request.exchange.note_response_begun(request.client);
+        request.exchange.note_response_begun();
         if head.may_have_trailers
             && let Channel::Stream(stream) = &request.client.channel
         {

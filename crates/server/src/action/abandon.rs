@@ -45,7 +45,7 @@ impl<'a> Abandonment<'a> {
     }
 
     fn presence(&self, cx: &mut Context<'_>) -> Presence {
-        match self.client.presence(self.exchange.waited(), cx) {
+        match self.exchange.presence(self.client, cx) {
             Presence::SendsNoMore { .. } if self.is_upgrade => Presence::Gone,
             presence => presence,
         }

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tutti_conn::buffer_space::{BufferSpace, Waiting};
 use tutti_conn::clock::{Millis, now_millis};
@@ -226,10 +226,10 @@ impl ClientSide {
         }
     }
 
-    /// Notes that the response begins.
-    pub(crate) fn note_response_begun(&self, waited: Waited) {
+    /// Called when a task waits within its response for the first time.
+    pub(crate) fn note_earlier_end(&self, arrived: Instant) {
         if let Channel::Transport(transport) = &self.channel {
-            self.sending_side.note_response_begun(transport, waited);
+            self.sending_side.note_earlier_end(transport, arrived);
         }
     }
 

@@ -80,7 +80,7 @@ impl<'a> Request<'a> {
 
     /// Ready when the client can receive no response any more; wakes the task then.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.client.presence(self.exchange.waited(), cx) {
+        match self.exchange.presence(self.client, cx) {
             Presence::Gone => Poll::Ready(()),
             Presence::Here | Presence::SendsNoMore { .. } => Poll::Pending,
         }

@@ -9,10 +9,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::{Duration, Instant};
 
 use tutti_conn::clock::Millis;
-use tutti_conn::departure::Waited;
+use tutti_conn::departure::{Presence, Waited};
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::pace::Bandwidth;
 use tutti_guard::Admission;
@@ -76,6 +77,7 @@ pub(crate) struct Exchange {
     /// Part of its body has not arrived.
     is_body_coming: Cell<bool>,
     has_response_begun: Cell<bool>,
+    has_waited_within_response: Cell<bool>,
 }
 
 impl Exchange {
@@ -114,6 +116,7 @@ impl Exchange {
             is_logged: Cell::new(false),
             is_body_coming: Cell::new(false),
             has_response_begun: Cell::new(false),
+            has_waited_within_response: Cell::new(false),
         }
     }
 
@@ -159,18 +162,23 @@ impl Exchange {
         }
     }
 
-    /// Returns when the request arrived, and whether its response has begun.
-    pub(crate) fn waited(&self) -> Waited {
-        Waited {
-            arrived: self.arrived,
-            has_response_begun: self.has_response_begun.get(),
-        }
+    /// Called when the response begins.
+    pub(crate) fn note_response_begun(&self) {
+        self.has_response_begun.set(true);
     }
 
-    /// Called when the response begins.
-    pub(crate) fn note_response_begun(&self, client: &ClientSide) {
-        client.note_response_begun(self.waited());
-        self.has_response_begun.set(true);
+    /// The state of the client while it waits for a response; wakes the task when it changes.
+    pub(crate) fn presence(&self, client: &ClientSide, cx: &mut Context<'_>) -> Presence {
+        let arrived = self.arrived;
+        let has_response_begun = self.has_response_begun.get();
+        if has_response_begun && !self.has_waited_within_response.replace(true) {
+            client.note_earlier_end(arrived);
+        }
+        let waited = Waited {
+            arrived,
+            has_response_begun,
+        };
+        client.presence(waited, cx)
     }
 
     /// True if the client may still be sending its request's body, which is not read.
