@@ -170,6 +170,7 @@ fn request(script: &Path) -> io::Result<Vec<u8>> {
         local_port: 80,
         server_name: b"localhost",
         software: b"floor",
+        user: b"",
         content_length: None,
         fields: &[(b"Host", b"localhost")],
     };

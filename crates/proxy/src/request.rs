@@ -89,6 +89,8 @@ pub struct ProxyRequest<'r> {
     pub edits: &'r [Edit],
     /// The body, if it has been read.
     pub body: BufferedBody<'r>,
+    /// The user that the server has authenticated; may be empty.
+    pub user: &'r [u8],
 }
 
 impl ProxyRequest<'_> {

@@ -217,6 +217,7 @@ fn get(client: &mut Recorder, upstream: &str) -> Result<String, Gone> {
         path: head.view(text).request_path(),
         edits: &[],
         body: BufferedBody::None,
+        user: b"",
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

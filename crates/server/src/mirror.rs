@@ -134,6 +134,7 @@ impl Copy {
                 [] => BufferedBody::None,
                 bytes => BufferedBody::Memory(bytes),
             },
+            user: b"",
         };
         let log = |level: Level, line: &str| self.local.log(level, line);
         let log_error = |line: &str| {

@@ -17,6 +17,8 @@ pub(crate) fn each_variable(
     each: &mut impl FnMut(&[u8], &[u8]),
 ) {
     let fields: Vec<(&[u8], &[u8])> = request.fields().collect();
+    let user = target.user_field.as_deref();
+    let user = user.and_then(|field| request.field(field.as_bytes()));
     let cgi = CgiRequest {
         method: request.method(),
         target: request.target(),
@@ -29,6 +31,7 @@ pub(crate) fn each_variable(
         local_port: request.local_port(),
         server_name: request.server_name(),
         software: SOFTWARE,
+        user: user.unwrap_or_default(),
         content_length: request.content_length(),
         fields: &fields,
     };
@@ -37,17 +40,9 @@ pub(crate) fn each_variable(
         script_name: &script.name,
         path_info: script.path_info_at.and_then(|at| request.path().get(at..)),
     };
-    let user = target.user_field.as_deref();
-    let user = user.and_then(|field| request.field(field.as_bytes()));
-    let own: [(&[u8], Option<&[u8]>); 2] = [
-        // `SCRIPT_NAME` may begin with a prefix, which is not a part of the file's name.
-        (
-            b"SCRIPT_FILENAME",
-            Some(script.file.as_os_str().as_encoded_bytes()),
-        ),
-        (b"REMOTE_USER", user.filter(|user| !user.is_empty())),
-    ];
-    let is_left_out = |name: &[u8]| left_out(name) || own.iter().any(|(own, _)| *own == name);
+    // `SCRIPT_NAME` may begin with a prefix, which is not a part of the file's name.
+    const FILE: &[u8] = b"SCRIPT_FILENAME";
+    let is_left_out = |name: &[u8]| name == FILE || left_out(name);
     variables(
         &cgi,
         &location,
@@ -60,9 +55,7 @@ pub(crate) fn each_variable(
             }
         },
     );
-    for (name, value) in own {
-        if let Some(value) = value.filter(|_| !left_out(name)) {
-            each(name, value);
-        }
+    if !left_out(FILE) {
+        each(FILE, script.file.as_os_str().as_encoded_bytes());
     }
 }

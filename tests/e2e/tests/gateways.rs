@@ -375,19 +375,28 @@ fn health_checks_by_three_protocols() {
 fn one_application_by_three_protocols() {
     let server = Server::start(&ServerOptions::default());
     let (_uwsgi, ports) = uwsgi(server.folder());
+    let hash = std::process::Command::new("openssl")
+        .args(["passwd", "-6", "word"])
+        .output()
+        .unwrap();
+    let hash = String::from_utf8(hash.stdout).unwrap();
+    let users = json!({"basic": {"users": {"anna": hash.trim()}}});
     for (scheme, port) in ["uwsgi", "scgi", "fastcgi"].into_iter().zip(ports) {
+        let action = json!({
+            "proxy": format!("{scheme}://127.0.0.1:{port}"),
+            scheme: {"params": {"DEPLOYMENT": "blue $method", "HTTP_SECRET": null}},
+        });
+        let mut guarded = action.clone();
+        guarded["authenticate"] = users.clone();
         server.put(
             "/config",
             &json!({
                 "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
-                "routes": [{"action": {
-                    "proxy": format!("{scheme}://127.0.0.1:{port}"),
-                    scheme: {"params": {"DEPLOYMENT": "blue $method", "HTTP_SECRET": null}},
-                }}],
+                "routes": [{"match": {"uri": "/a b/*"}, "action": guarded}, {"action": action}],
             }),
         );
         let address = server.address();
-        let fields = "Secret: 1\r\nProxy: evil\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 5\r\n";
+        let fields = "Secret: 1\r\nProxy: evil\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 5\r\nAuthorization: Basic YW5uYTp3b3Jk\r\n";
         let reply = send(address, "POST /a%20b/c?d=%65", fields, b"hello");
         assert_eq!(
             reply.status,
@@ -405,6 +414,7 @@ fn one_application_by_three_protocols() {
             ("QUERY_STRING", "d=%65"),
             ("SERVER_PROTOCOL", "HTTP/1.1"),
             ("REMOTE_ADDR", "127.0.0.1"),
+            ("REMOTE_USER", "anna"),
             ("HTTP_HOST", "test"),
             ("HTTP_X_A", "1, 2"),
             ("CONTENT_LENGTH", "5"),

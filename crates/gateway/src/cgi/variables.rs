@@ -25,6 +25,8 @@ pub struct CgiRequest<'a> {
     pub server_name: &'a [u8],
     /// The server's own name.
     pub software: &'a [u8],
+    /// The user that the server has authenticated; may be empty.
+    pub user: &'a [u8],
     /// Bytes of the body, if it has one.
     pub content_length: Option<u64>,
     /// Header fields in their order.
@@ -87,6 +89,9 @@ pub fn variables(
     if request.remote_port != 0 {
         let port = digits.format(request.remote_port).as_bytes();
         put(b"REMOTE_PORT", &[port]);
+    }
+    if !request.user.is_empty() {
+        put(b"REMOTE_USER", &[request.user]);
     }
     put(b"SERVER_ADDR", &[request.local_address]);
     let port = match (request.local_port, request.is_https) {
@@ -232,6 +237,7 @@ mod tests {
             local_port: 8080,
             server_name: b"example.org",
             software: b"Tutti/1",
+            user: b"",
             content_length: None,
             fields,
         }
@@ -269,6 +275,22 @@ mod tests {
             },
         );
         found
+    }
+
+    #[test]
+    fn the_user_is_the_one_that_the_server_has_authenticated() {
+        let fields: [(&[u8], &[u8]); 1] = [(b"Remote-User", b"mallory")];
+        let is_user = |line: &String| line.starts_with("REMOTE_USER=");
+        let anonymous = list(&request(&fields), &SCRIPT, &[]);
+        assert!(!anonymous.iter().any(is_user), "{anonymous:?}");
+        let request = CgiRequest {
+            user: b"anna",
+            ..request(&fields)
+        };
+        let known = list(&request, &SCRIPT, &[]);
+        assert!(known.contains(&"REMOTE_USER=anna".to_owned()), "{known:?}");
+        let replaced = list(&request, &SCRIPT, &["REMOTE_USER"]);
+        assert!(!replaced.iter().any(is_user), "{replaced:?}");
     }
 
     #[test]

@@ -53,6 +53,7 @@ pub(crate) fn write<C: Client>(
         local_port: local.port,
         server_name: view.host_name(),
         software: SOFTWARE,
+        user: request.user,
         content_length,
         fields: &fields,
     };

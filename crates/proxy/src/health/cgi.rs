@@ -59,6 +59,7 @@ fn request(gateway: &Gateway, uri: &str, host: &str) -> Result<Vec<u8>, String> 
         local_port: 80,
         server_name: split_port(host.as_bytes()).0,
         software: SOFTWARE,
+        user: b"",
         content_length: None,
         fields: &fields,
     };

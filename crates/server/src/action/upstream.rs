@@ -156,6 +156,8 @@ pub(crate) async fn run<'r>(
             ..Phases::default()
         };
     });
+    let mut user = Vec::new();
+    request.exchange.admission.write_user(&mut user);
     let asked = tutti_proxy::ProxyRequest {
         view: request.view,
         destination,
@@ -166,6 +168,7 @@ pub(crate) async fn run<'r>(
             (None, Collected::None | Collected::Job(_)) => BufferedBody::None,
             (None, Collected::Spool(region)) => BufferedBody::Spooled(region),
         },
+        user: &user,
     };
     let mut client = Requester {
         request,
