@@ -11,7 +11,7 @@ use crate::words::Words;
 /// Variables that every script gets from Tutti, with the same meaning.
 const USUAL: Words = Words(
     "CONTENT_LENGTH CONTENT_TYPE DOCUMENT_ROOT DOCUMENT_URI GATEWAY_INTERFACE HTTPS HTTP_HOST HTTP_PROXY PATH_INFO
-    PATH_TRANSLATED QUERY_STRING REDIRECT_STATUS REMOTE_ADDR REMOTE_PORT REQUEST_METHOD REQUEST_SCHEME REQUEST_URI
+    PATH_TRANSLATED QUERY_STRING REDIRECT_STATUS REMOTE_ADDR REMOTE_PORT REMOTE_USER REQUEST_METHOD REQUEST_SCHEME REQUEST_URI
     SCRIPT_FILENAME SCRIPT_NAME SERVER_ADDR SERVER_NAME SERVER_PORT SERVER_PROTOCOL SERVER_SOFTWARE",
 );
 
@@ -303,7 +303,12 @@ impl Compiler<'_> {
             if is_usual(&name, &value) && !is_of_host {
                 continue;
             }
-            if value.contains("$remote_user") && site.scope.guards.realm.is_some() {
+            let is_guarded = site.scope.guards.realm.is_some();
+            if is_guarded && value.contains("$remote_user") {
+                // The server behind gets it without a parameter.
+                if name == "REMOTE_USER" && value == "$remote_user" {
+                    continue;
+                }
                 let problem = "the name of the user is not passed on in a parameter";
                 let hint = "`field` of `authenticate.basic` passes it on in a field (`docs/http/access.md`)";
                 self.findings.lost(&place, directive, problem, hint);
