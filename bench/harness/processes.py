@@ -81,6 +81,11 @@ def private_bytes(root):
     return _memory(root, ("Private_Clean:", "Private_Dirty:"))
 
 
+def written_bytes(root):
+    """Private memory of each process of the tree without the pages of files, which other servers of the same program may share."""
+    return _memory(root, ("Private_Dirty:",))
+
+
 def _memory(root, fields):
     sizes = {}
     for pid in tree(root):

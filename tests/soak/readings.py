@@ -6,7 +6,7 @@ import statistics
 import time
 from pathlib import Path
 
-from harness.processes import command, private_bytes, tree
+from harness.processes import command, tree, written_bytes
 
 # Growth of the memory of main, router and controller from the first quarter of the steady phase to the last: the caches of a few threads, not
 # a leak of bytes for each request.
@@ -35,9 +35,9 @@ def files(*folders):
 
 
 def read(server, began):
-    """One reading: MiB of each role that no other process has (what is shared varies with the number of processes); descriptors and threads of the core's processes; files of the server; how many processes there are."""
+    """One reading: MiB that the processes of each role have written and share with none; descriptors and threads of the core's processes; files of the server; how many processes there are."""
     memory, descriptors, threads, processes = {}, 0, 0, 0
-    sizes = private_bytes(server.roots[0])
+    sizes = written_bytes(server.roots[0])
     for pid in tree(server.roots[0]):
         kind = role(pid)
         if kind is None:
