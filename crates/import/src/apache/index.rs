@@ -48,7 +48,7 @@ impl Compiler<'_> {
         }
         // On the settled way, the index goes back to its beginning, with a path that ends with no slash.
         let entry = match (&spot.site.index_rules, spot.entry.as_str()) {
-            (_, entry) if !entry.is_empty() && may_lead_elsewhere(spot) => Self::entry(&spot.site),
+            _ if may_lead_elsewhere(spot) => Self::entry(&spot.site),
             (Some(rules), _) => rules.clone(),
             (None, "") => self.settled(spot, &spot.base.at.clone()),
             (None, entry) => entry.to_owned(),
@@ -157,14 +157,15 @@ fn is_named(spot: &Spot, name: &str) -> bool {
         .sections()
         .filter(|section| section.stage != Stage::Server);
     spot.site.index_rules.is_some()
-        || !spot.entry.is_empty() && may_lead_elsewhere(spot)
+        || may_lead_elsewhere(spot)
         || own.any(refuses)
         || sections.any(|section| is_of_name(section, spot, name))
 }
 
-/// True if rules of a place may lead the path of an index file elsewhere, and not that of its folder.
+/// True if rules of a place with an entry may lead the path of an index file elsewhere, and not that of its folder.
 fn may_lead_elsewhere(spot: &Spot) -> bool {
-    rules_at(spot).is_some_and(|(_, list)| list.iter().any(Rule::may_change_file))
+    !spot.entry.is_empty()
+        && rules_at(spot).is_some_and(|(_, list)| list.iter().any(Rule::may_change_file))
 }
 
 /// True if a section is about files of this name, and not about their folders as well.
