@@ -1087,6 +1087,7 @@ fn other_numbers_and_limits_leave_the_processes_alone() {
     assert_eq!(slow.wait().unwrap().status, 200);
     spec.common.limits.requests = OptionalLimit(Some(3));
     pool.configure(vec![spec.clone()]).unwrap();
+    pool.settle();
     for _ in 0..20 {
         assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
     }

@@ -142,6 +142,12 @@ impl Pool {
         })
     }
 
+    /// Waits, as the server does after a change, until the supervisors have adapted their processes to the new numbers and limits.
+    pub fn settle(&self) {
+        let manager = self.manager.clone();
+        self.control(async move { manager.settled().await });
+    }
+
     /// Configures this one application. Returns the reasons if it could not be started but the change was made nevertheless.
     pub fn unstarted(&self, spec: AppSpec) -> Vec<StartFailure> {
         let manager = self.manager.clone();
