@@ -279,8 +279,8 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/imports_fuzz.py --dist $(DIST) $(if $(LONG),--count 480)
 	python3 tests/agents/run.py --quick --dist $(DIST)
 
-test-aarch64: ## the core on the other processor, by qemu (root only)
-	@packaging/install-deps aarch64
+test-aarch64: ## the core, and an application of each language, on the other processor, by qemu (root only)
+	@packaging/install-deps build aarch64
 	PROFILE=$(or $(filter-out release,$(PROFILE)),demo) packaging/test-aarch64
 
 test-real-debian: ## the same on SUITE (trixie), another Debian, with all that it has; those that take minutes to build, too (root only; most of an hour)
