@@ -362,7 +362,7 @@ DEBIANS = PYTHONS=/usr/bin/python3 PHPS="$$(php-config --version | cut -d. -f1,2
 dist: deps ## dist/deb: packages for this Debian, with the licences of what is inside, a bill of materials and checksums; the same bytes each time
 	@packaging/install-deps packages
 	$(DEBIANS) packaging/reproducible $(MAKE) --no-print-directory build
-	$(CARGO) xtask notices $(DIST)/third-party.txt
+	packaging/reproducible $(CARGO) xtask notices $(DIST)/third-party.txt
 	rm -rf $(DIST)/deb
 	packaging/reproducible packaging/build-deb --dist $(DIST) --out $(DIST)/deb
 	packaging/reproducible packaging/bill-of-materials $(DIST)
@@ -380,7 +380,7 @@ release: ## dist/release: all that is published of VERSION, signed with KEY or U
 	rm -rf $(DIST)/images $(DIST)/tutti-image.tar
 	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images ARCHIVES=$(DIST)/images)
 	packaging/reproducible $(MAKE) --no-print-directory chart
-	$(MAKE) --no-print-directory site
+	packaging/reproducible $(MAKE) --no-print-directory site
 	@$(PUT_TOGETHER)
 
 # VERSION: another than that of Cargo.toml, for a release candidate. PACKAGES: where they are written.
