@@ -69,8 +69,9 @@ help: ## list the targets
 deps:
 	@packaging/install-deps build
 
+# One call of cargo: the linker takes minutes for the server and for the host of WebAssembly, each on one core.
+build: BESIDE_SERVER = tutti-external tutti-cgi tutti-node tutti-node-addon tutti-perl tutti-ruby tutti-java tutti-c $(if $(WASM),tutti-wasm)
 build: deps server ## dist/bin/tutti (tuttid and unitd are links to it), dist/bin/tutti-import and dist/modules/
-	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-external tutti-cgi tutti-node tutti-node-addon tutti-perl tutti-ruby tutti-java tutti-c)
 	rm -rf $(DIST)/share/tutti/go $(DIST)/share/tutti/node
 	mkdir -p $(DIST)/share/tutti/go $(DIST)/share/tutti/node/unit-http $(DIST)/lib $(DIST)/include
 	install -m 644 sdk/go/go.mod $(filter-out %_test.go,$(wildcard sdk/go/*.go)) $(DIST)/share/tutti/go/
@@ -87,14 +88,13 @@ build: deps server ## dist/bin/tutti (tuttid and unitd are links to it), dist/bi
 	$(call replace,$(BUILT)/tutti-ruby,$(DIST)/modules/tutti-ruby$(RUBY),$(HOST_MODE))
 	$(call replace,$(BUILT)/tutti-java,$(DIST)/modules/tutti-java,$(HOST_MODE))
 	packaging/build-java --archives $(DIST)/modules $(TARGET)/java-build
-	$(if $(WASM),$(CARGO) build --profile $(PROFILE) -p tutti-wasm)
 	$(if $(WASM),$(call replace,$(BUILT)/tutti-wasm,$(DIST)/modules/tutti-wasm,$(HOST_MODE)))
 	@echo "built: $(DIST)/bin/tutti and $$(ls $(DIST)/modules | tr '\n' ' ')"
 
 # The server with PHP: all that the demo needs.
 server:
 	mkdir -p $(DIST)/bin $(DIST)/modules $(DIST)/share/tutti/php
-	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-daemon tutti-import)
+	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-daemon tutti-import $(BESIDE_SERVER))
 	$(call replace,$(BUILT)/tutti,$(DIST)/bin/tutti)
 	$(call replace,$(BUILT)/tutti-import,$(DIST)/bin/tutti-import)
 	ln -sfn tutti $(DIST)/bin/tuttid
