@@ -14,7 +14,7 @@ mod stack_requests;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -69,6 +69,8 @@ pub(crate) struct Generation {
     violated: AtomicBool,
     offenders: Mutex<Vec<u32>>,
     closed: AtomicBool,
+    /// The verdict on all requests, once they are ended: also on one whose slot was taken before, and that is placed later.
+    end: OnceLock<ExchangeError>,
     /// A request with a deadline has been submitted.
     has_deadlines: AtomicBool,
     /// Questions about slow requests.
@@ -243,6 +245,7 @@ impl Generation {
             violated: AtomicBool::new(false),
             offenders: Mutex::default(),
             closed: AtomicBool::new(false),
+            end: OnceLock::new(),
             has_deadlines: AtomicBool::new(false),
             questions: Mutex::default(),
             segment,
@@ -284,7 +287,7 @@ impl Generation {
             state.serial = state.serial.wrapping_add(1);
             state.thread = admission.thread;
             state.waker = None;
-            state.verdict = None;
+            state.verdict = self.end.get().cloned();
             state.arrived = Some(admission.arrived);
             state.deadline = admission.deadline;
             state.begin_by = admission.begin_by;
@@ -539,7 +542,9 @@ impl Generation {
 
     /// Answers all requests; slots that workers may still use remain taken until [`close`](Self::close).
     pub(crate) fn fail_all(&self, verdict: &ExchangeError) {
-        for slot in self.slots() {
+        let verdict = self.end.get_or_init(|| verdict.clone());
+        // Also the slots that have not been used yet: a request is placed before its slot is locked here, or it sees the verdict.
+        for slot in (0..self.segment.layout().slots).map(SlotId) {
             if let Some(state) = self.lock(slot) {
                 self.settle(slot, state, verdict.clone());
             }

@@ -13,15 +13,20 @@ mod harness;
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options_of, orders, pid_of};
+use harness::{
+    Content, Pending, Pool, Response, dynamic, fetch, fetch_since, options_of, orders, pid_of,
+};
 use serde_json::json;
+use tokio::sync::oneshot;
 use tutti_options::OptionalLimit;
-use tutti_pool::{AppSpec, Clocks, ExchangeError, Processes, RollError, SubmitError};
+use tutti_pool::{
+    AppSpec, ApplicationPool, Clocks, ExchangeError, Processes, RollError, SubmitError,
+};
 use tutti_sys::signal;
-use tutti_testkit::{Gate, files, is_root, processes, skip, wait_until, workers};
+use tutti_testkit::{Gate, PATIENCE, files, is_root, processes, skip, wait_until, workers};
 
 const SIGKILL: i32 = 9;
 const SIGCONT: i32 = 18;
@@ -917,6 +922,54 @@ fn a_worker_forked_while_its_prototype_is_killed_is_killed_too() {
     signal::send(prototype, SIGKILL).unwrap();
     wait_until("it is replaced", || app.status().running >= 1);
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
+/// Begins a request that takes a slot now, and is placed there once the sender has said so.
+fn begin_in_two_steps(
+    pool: &Pool,
+    app: &Arc<ApplicationPool>,
+) -> (oneshot::Sender<()>, Pending<Result<u16, ExchangeError>>) {
+    let (taken, is_taken) = mpsc::channel();
+    let (go, may_go) = oneshot::channel();
+    let app = Arc::clone(app);
+    let request = pool.spawn(async move {
+        let slot = app.take(Instant::now()).await.unwrap();
+        taken.send(()).unwrap();
+        may_go.await.unwrap();
+        let head = tutti_pool::WireRequestHead {
+            path: b"/hello",
+            ..Default::default()
+        };
+        let mut exchange = slot.submit(&head, tutti_pool::OutgoingBody::None).unwrap();
+        exchange.head().await.map(|head| head.status)
+    });
+    is_taken.recv_timeout(PATIENCE).unwrap();
+    (go, request)
+}
+
+#[test]
+fn a_request_placed_in_a_segment_that_has_been_replaced_is_answered() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
+    let (go, request) = begin_in_two_steps(&pool, &app);
+    pool.launcher.scribble(0xff);
+    let _ = pool.get(&app, "/hello");
+    wait_until("it is replaced", || {
+        pool.log.has("damaged the shared memory")
+    });
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    go.send(()).unwrap();
+    assert_eq!(request.wait().unwrap_err().status(), 502);
+}
+
+#[test]
+fn a_request_placed_after_the_end_of_its_application_is_answered() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
+    let (go, request) = begin_in_two_steps(&pool, &app);
+    pool.shutdown(Some(Duration::ZERO));
+    go.send(()).unwrap();
+    assert_eq!(request.wait().unwrap_err(), ExchangeError::Stopped);
 }
 
 #[test]

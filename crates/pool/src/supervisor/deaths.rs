@@ -249,20 +249,17 @@ impl Supervisor {
         self.shared.waiting.wake_all();
     }
 
-    /// Ends the requests in replaced segments, also those that a listen thread places now because it took the slot before. Frees all
-    /// slots of a segment once no process can use it any more.
+    /// Frees the rest of abandoned segments that no process can use any more.
     pub(super) fn close_abandoned(&mut self) {
         let workers = &self.table.workers;
         self.abandoned.retain(|generation| {
             let is_used = workers
                 .iter()
                 .any(|worker| Arc::ptr_eq(&worker.generation, generation));
-            if is_used {
-                generation.fail_all(&ExchangeError::Violation);
-            } else {
+            if !is_used {
                 generation.close(&ExchangeError::Violation);
             }
-            is_used || Arc::strong_count(generation) > 1
+            is_used
         });
     }
 }
