@@ -8,7 +8,7 @@ import (
 // The encoded request (spec/wire.md, 5).
 
 const (
-	recordFixed     = 128
+	recordFixed     = 136
 	recordFieldSize = 12
 	unknownLength   = ^uint64(0)
 )
@@ -24,6 +24,7 @@ const (
 	stringLocalAddress
 	stringServerName
 	stringTargetName
+	stringUser
 )
 
 const (

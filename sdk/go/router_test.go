@@ -176,7 +176,7 @@ func (q *fakeRequest) encode() []byte {
 	if err != nil {
 		path = sent
 	}
-	for index, text := range []string{q.method, q.target, path, query, "http", "192.0.2.1", "192.0.2.2", "example.org", ""} {
+	for index, text := range []string{q.method, q.target, path, query, "http", "192.0.2.1", "192.0.2.2", "example.org", "", ""} {
 		binary.NativeEndian.PutUint32(record[56+index*8+4:], uint32(len(text)))
 		at := place(text)
 		binary.NativeEndian.PutUint32(record[56+index*8:], at)

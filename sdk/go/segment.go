@@ -11,7 +11,7 @@ import (
 // The layout of a segment: spec/wire.md, 1. Version 2.
 const (
 	wireMagic   = "TUTTIWIR"
-	wireVersion = 2
+	wireVersion = 3
 
 	maxSlots   = 65536
 	maxWorkers = 4096

@@ -80,8 +80,9 @@ func TestGoldenRequestIsRead(t *testing.T) {
 	got := []string{
 		r.string(stringMethod), r.string(stringTarget), r.string(stringPath), r.string(stringQuery), r.string(stringScheme),
 		r.string(stringRemoteAddress), r.string(stringLocalAddress), r.string(stringServerName), r.string(stringTargetName),
+		r.string(stringUser),
 	}
-	want := []string{"POST", "/a%20b?c=d", "/a b", "c=d", "https", "192.0.2.1", "192.0.2.2", "example.org", "main"}
+	want := []string{"POST", "/a%20b?c=d", "/a b", "c=d", "https", "192.0.2.1", "192.0.2.2", "example.org", "main", "anna"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%q", got)
 	}

@@ -167,13 +167,6 @@ impl GuardTable {
         Some(same.map_or_else(|| Arc::new(Identity::new(wanted)), Arc::clone))
     }
 
-    /// Adds fields that name the user to an application, whether a guard sets them or not.
-    pub fn claim<'f>(&mut self, fields: impl Iterator<Item = &'f str>) {
-        for name in fields {
-            add_field(&mut self.fields, name);
-        }
-    }
-
     /// The fields that guards set for applications; clients cannot set them.
     pub fn fields(&self) -> &[String] {
         &self.fields

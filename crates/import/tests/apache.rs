@@ -1116,6 +1116,14 @@ fn cgi_programs_become_an_application() {
         "{programs}"
     );
     assert!(!programs.contains("share"), "{programs}");
+    // The programs get the name of the user.
+    let login = "AuthType Basic\nAuthName x\nAuthUserFile /p\nRequire valid-user";
+    let guarded = host(&format!(
+        "ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/\n<Location /cgi-bin>\n{login}\n</Location>"
+    ));
+    assert_eq!(lost(&guarded), []);
+    let text = guarded.configuration["routes"].to_string();
+    assert!(text.contains("authenticate"), "{text}");
     // Without the option, Apache starts none.
     for (options, starts) in [("", false), ("Options +ExecCGI\n", true)] {
         let imported = host(&format!(

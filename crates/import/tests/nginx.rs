@@ -270,6 +270,25 @@ fn a_pool_of_php_fpm_becomes_an_application() {
     assert_eq!(lost(&imported), [(13, "slowlog")]);
 }
 
+/// The server names the users whose passwords it has checked to an application; it has no name for others.
+#[test]
+fn the_name_of_a_user_needs_no_parameter_in_php() {
+    for guard in ["auth_basic x; auth_basic_user_file /p;", ""] {
+        let site = format!(
+            "server {{ server_name s; root /srv/site;\n location ~ \\.php$ {{ {guard} fastcgi_param REMOTE_USER $remote_user; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; fastcgi_pass unix:/run/php/s.sock; }} }}"
+        );
+        let pool = "[s]\nlisten = /run/php/s.sock\npm = static\npm.max_children = 7\n";
+        let files = Memory::of(&[("/s", site.as_str()), ("/s.conf", pool)]);
+        let paths = ["/s", "/s.conf"].map(PathBuf::from);
+        let imported = import(ForeignServer::Nginx, &paths, &files).unwrap();
+        assert_eq!(lost(&imported), [], "{guard}");
+        let whole = imported.configuration.to_string();
+        assert!(whole.contains("applications/s"), "{whole}");
+        assert!(!whole.contains("REMOTE_USER"), "{whole}");
+        assert_eq!(whole.contains("authenticate"), !guard.is_empty(), "{whole}");
+    }
+}
+
 #[test]
 fn no_page_stands_in_for_what_is_not_carried_over() {
     let text = "error_page 403 = @open; location @open { try_files /open.html =404; }\n location /a/ { auth_request /none; proxy_pass http://127.0.0.1:1; }";

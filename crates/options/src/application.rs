@@ -99,11 +99,6 @@ pub trait ApplicationSupport: Options {
         false
     }
 
-    /// The request fields that name the user to the application: clients cannot set them.
-    fn user_fields(&self) -> Vec<&str> {
-        Vec::new()
-    }
-
     /// The likely remedy if a process starts but never reports that it is ready.
     fn unready_hint(&self) -> Option<&'static str> {
         None

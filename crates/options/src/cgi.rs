@@ -31,8 +31,6 @@ options! {
         /// URL path of `root`, like Apache's `ScriptAlias`: `SCRIPT_NAME` begins with it, files are looked up below
         /// `root` without it, and other paths get 404. Begins with a slash
         prefix: Option<String> [beyond(), needs(&["root"])],
-        /// The request's field with the user's name, for `REMOTE_USER`: the `field` of an `authenticate`
-        user_field: Option<String> [kind(ValueKind::String(Text::HeaderName)), beyond(), needs(&["root"])],
     }
 }
 
@@ -81,12 +79,6 @@ impl ApplicationSupport for CgiScripts {
     fn targets(&self) -> Vec<&str> {
         let targets = self.targets.iter().flat_map(|Named(targets)| targets);
         targets.map(|(name, _)| name.as_str()).collect()
-    }
-
-    fn user_fields(&self) -> Vec<&str> {
-        let entries = self.entries().into_iter();
-        let fields = entries.filter_map(|(_, entry)| entry.user_field.as_deref());
-        fields.collect()
     }
 
     fn watched(&self) -> Vec<PathBuf> {

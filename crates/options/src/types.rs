@@ -125,13 +125,6 @@ macro_rules! types {
                 }
             }
 
-            /// The request fields that name the user to the application: clients cannot set them.
-            pub fn user_fields(&self) -> Vec<&str> {
-                match self {
-                    $(Special::$variant(special) => special.user_fields(),)+
-                }
-            }
-
             /// The likely remedy if a process starts but never reports that it is ready.
             pub fn unready_hint(&self) -> Option<&'static str> {
                 match self {

@@ -57,7 +57,7 @@ fn applications() -> Vec<(&'static str, Value)> {
         ),
         (
             "cgi",
-            json!({"root": "/r", "script": "a.cgi", "prefix": "/cgi-bin", "user_field": "X-User"}),
+            json!({"root": "/r", "script": "a.cgi", "prefix": "/cgi-bin"}),
         ),
         (
             "cgi",

@@ -241,9 +241,7 @@ impl Snapshot {
         self.listeners.get(position)?.http3.as_ref()
     }
 
-    fn set_guards(&mut self, mut guards: GuardTable, config: &Config, previous: &Snapshot) {
-        let applications = config.applications.values();
-        guards.claim(applications.flat_map(|application| application.special.user_fields()));
+    fn set_guards(&mut self, guards: GuardTable, previous: &Snapshot) {
         self.bandwidths = bandwidths(&guards, previous);
         self.guards = guards;
     }
@@ -384,7 +382,7 @@ impl Snapshot {
         match GuardTable::new(snapshot.router.guards(), stores, &previous.guards, |path| {
             around.guard_file(path)
         }) {
-            Ok(guards) => snapshot.set_guards(guards, config, previous),
+            Ok(guards) => snapshot.set_guards(guards, previous),
             Err(mut failed) => faults.append(&mut failed),
         }
         for application in config.applications.values() {

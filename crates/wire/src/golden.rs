@@ -74,6 +74,7 @@ fn golden_bytes_are_what_a_segment_contains() {
         local_port: 443,
         server_name: b"example.org",
         target_name: b"main",
+        user: b"anna",
         content_length: Some(4),
         fields: &[(b"Host", b"example.org"), (b"X-Empty", b"")],
         arrived_ms: 0x0102_0304_0506_0708,

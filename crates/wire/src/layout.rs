@@ -12,7 +12,7 @@ use crate::sync::{AtomicU32, AtomicU64, Futex};
 /// `TUTTIWIR` in ASCII, read as a native-endian number.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TUTTIWIR");
 /// Changes whenever a byte of the layout changes its meaning.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Most slots. Each exchange in progress needs one, including WebSocket connections; a map over this many has 16 summaries.
 pub const MAX_SLOTS: u32 = 65_536;
 /// Most workers of one application (16 bits in the slot state would allow more; the idle scan would grow).

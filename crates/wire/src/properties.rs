@@ -46,7 +46,7 @@ proptest! {
 
     #[test]
     fn requests_survive_the_crossing(
-        texts in proptest::collection::vec(text(), 9),
+        texts in proptest::collection::vec(text(), 10),
         fields in pairs(),
         numbers in any::<(u8, bool, u16, u16, Option<u32>, u64, u64)>(),
         websocket in any::<bool>(),
@@ -64,6 +64,7 @@ proptest! {
             local_address: &texts[6],
             server_name: &texts[7],
             target_name: &texts[8],
+            user: &texts[9],
             version_minor,
             tls,
             remote_port,
@@ -82,6 +83,7 @@ proptest! {
         let seen = [
             view.method(), view.target(), view.path(), view.query(), view.scheme(),
             view.remote_address(), view.local_address(), view.server_name(), view.target_name(),
+            view.user(),
         ];
         for (sent, seen) in texts.iter().zip(seen) {
             prop_assert_eq!(sent.as_slice(), seen);

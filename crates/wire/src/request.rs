@@ -34,6 +34,8 @@ pub struct WireRequestHead<'a> {
     pub server_name: &'a [u8],
     /// The last part of `applications/NAME/TARGET`; empty when there is none.
     pub target_name: &'a [u8],
+    /// The user that `authenticate` has found; empty when there is none.
+    pub user: &'a [u8],
     /// The body's length where it is known.
     pub content_length: Option<u64>,
     /// Header fields in order, names as received.
@@ -81,7 +83,7 @@ const BODY_SPOOL: u8 = 2;
 const BODY_STREAM: u8 = 3;
 const UNKNOWN: u64 = u64::MAX;
 /// Strings of the fixed part, in this order.
-const STRINGS: usize = 9;
+const STRINGS: usize = 10;
 
 /// Byte offsets of the fixed part.
 pub(crate) mod at {
@@ -98,10 +100,10 @@ pub(crate) mod at {
     pub(crate) const BODY_LENGTH: usize = 32;
     pub(crate) const ARRIVED: usize = 40;
     pub(crate) const DEADLINE: usize = 48;
-    /// Nine pairs of u32: offset, length.
+    /// Ten pairs of u32: offset, length.
     pub(crate) const STRINGS: usize = 56;
     /// Entries of three u32: name offset, name length, value length; the value follows the name's NUL.
-    pub(crate) const FIELDS: usize = 128;
+    pub(crate) const FIELDS: usize = 136;
     pub(crate) const FIELD_SIZE: usize = 12;
 }
 
@@ -131,6 +133,7 @@ fn strings<'a>(head: &WireRequestHead<'a>) -> [&'a [u8]; STRINGS] {
         head.local_address,
         head.server_name,
         head.target_name,
+        head.user,
     ]
 }
 
@@ -323,6 +326,10 @@ impl<'a> WireRequestView<'a> {
     /// See [`WireRequestHead::target_name`].
     pub fn target_name(&self) -> &'a [u8] {
         self.string(8)
+    }
+    /// See [`WireRequestHead::user`].
+    pub fn user(&self) -> &'a [u8] {
+        self.string(9)
     }
     /// See [`WireRequestHead::version_minor`].
     pub fn version_minor(&self) -> u8 {

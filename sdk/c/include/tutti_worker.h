@@ -58,6 +58,8 @@ typedef enum tutti_text {
   TUTTI_SERVER_NAME = 7,
   // The last part of `applications/NAME/TARGET`.
   TUTTI_TARGET_NAME = 8,
+  // The user that `authenticate` has found.
+  TUTTI_USER = 9,
 } tutti_text;
 
 // A number of a request.

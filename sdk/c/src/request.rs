@@ -27,6 +27,8 @@ pub enum tutti_text {
     TUTTI_SERVER_NAME = 7,
     /// The last part of `applications/NAME/TARGET`.
     TUTTI_TARGET_NAME = 8,
+    /// The user that `authenticate` has found.
+    TUTTI_USER = 9,
 }
 
 /// A number of a request.
@@ -81,6 +83,7 @@ pub unsafe extern "C" fn tutti_request_text(
             WireRequestView::local_address,
             WireRequestView::server_name,
             WireRequestView::target_name,
+            WireRequestView::user,
         ];
         match texts.get(what as usize) {
             Some(text) => tutti_bytes::of(text(&request)),

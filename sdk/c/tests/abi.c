@@ -126,6 +126,7 @@ static void serve(struct tutti_exchange *exchange) {
     CHECK(equals(tutti_request_text(exchange, TUTTI_PATH), "/a b"));
     CHECK(equals(tutti_request_text(exchange, TUTTI_QUERY), "c=d"));
     CHECK(equals(tutti_request_text(exchange, TUTTI_TARGET), ""));
+    CHECK(equals(tutti_request_text(exchange, TUTTI_USER), "anna"));
     CHECK(equals(tutti_request_text(exchange, 99), ""));
     CHECK(tutti_request_number(exchange, TUTTI_CONTENT_LENGTH) == 4);
     CHECK(tutti_request_number(exchange, TUTTI_REMOTE_PORT) == 50000);

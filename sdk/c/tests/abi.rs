@@ -33,6 +33,7 @@ fn every_function_does_what_it_says() {
         path: b"/a b",
         query: b"c=d",
         remote_port: 50_000,
+        user: b"anna",
         content_length: Some(4),
         fields: &[(b"X-Name", b"value")],
         ..WireRequestHead::default()

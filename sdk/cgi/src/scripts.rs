@@ -29,8 +29,6 @@ pub(crate) struct Target {
     endings: Vec<Box<[u8]>>,
     /// The URL path of the root, without a slash at its end; empty for none.
     prefix: Vec<u8>,
-    /// The request's field with the user's name.
-    pub(crate) user_field: Option<String>,
 }
 
 /// The script of a request.
@@ -120,7 +118,6 @@ impl Target {
             index: given.index.as_bytes().to_vec(),
             endings,
             prefix: given.path_prefix().into(),
-            user_field: given.user_field.clone(),
         })
     }
 

@@ -17,8 +17,6 @@ pub(crate) fn each_variable(
     each: &mut impl FnMut(&[u8], &[u8]),
 ) {
     let fields: Vec<(&[u8], &[u8])> = request.fields().collect();
-    let user = target.user_field.as_deref();
-    let user = user.and_then(|field| request.field(field.as_bytes()));
     let cgi = CgiRequest {
         method: request.method(),
         target: request.target(),
@@ -31,7 +29,7 @@ pub(crate) fn each_variable(
         local_port: request.local_port(),
         server_name: request.server_name(),
         software: SOFTWARE,
-        user: user.unwrap_or_default(),
+        user: request.user(),
         content_length: request.content_length(),
         fields: &fields,
     };

@@ -41,6 +41,8 @@ pub(crate) fn encode(exchange: &Exchange, number: u64, into: &mut Vec<u8>) {
         view.remote_address(),
         view.local_address(),
         view.server_name(),
+        // Two names that are no UTF-8 could become one name: then there is no user.
+        std::str::from_utf8(view.user()).map_or(&b""[..], str::as_bytes),
     ] {
         put(text, into);
     }

@@ -4,7 +4,7 @@
 
 static const char *const NAMES[KEY_COUNT] = {
 	"REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "REQUEST_URI", "QUERY_STRING", "SERVER_NAME", "SERVER_PORT", "SERVER_PROTOCOL",
-	"REMOTE_ADDR", "REMOTE_PORT", "SERVER_SOFTWARE", "CONTENT_TYPE", "CONTENT_LENGTH", "psgi.version", "psgi.url_scheme", "psgi.input", "psgi.errors",
+	"REMOTE_ADDR", "REMOTE_PORT", "REMOTE_USER", "SERVER_SOFTWARE", "CONTENT_TYPE", "CONTENT_LENGTH", "psgi.version", "psgi.url_scheme", "psgi.input", "psgi.errors",
 	"psgi.multithread", "psgi.multiprocess", "psgi.run_once", "psgi.nonblocking", "psgi.streaming", "psgix.input.buffered",
 	"psgix.harakiri", "psgix.harakiri.commit", "psgix.cleanup", "psgix.cleanup.handlers",
 };
@@ -151,6 +151,9 @@ SV *tutti_environ(pTHX_ tutti_perl *perl)
 	store_bytes(aTHX_ perl, environ, KEY_REMOTE_ADDR, request->remote_address);
 	store(aTHX_ perl, environ, KEY_SERVER_PORT, newSVuv(request->server_port));
 	store(aTHX_ perl, environ, KEY_REMOTE_PORT, newSVuv(request->remote_port));
+	if (request->user.len) {
+		store_bytes(aTHX_ perl, environ, KEY_REMOTE_USER, request->user);
+	}
 	if (request->content_length >= 0) {
 		store(aTHX_ perl, environ, KEY_CONTENT_LENGTH, newSViv((IV) request->content_length));
 	}

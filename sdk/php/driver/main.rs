@@ -28,6 +28,7 @@ struct Request {
     tls: bool,
     http10: bool,
     target_name: String,
+    user: String,
     /// The client goes after this many bytes.
     gone_after: Option<usize>,
 }
@@ -75,6 +76,7 @@ impl<W: Write> Driver<W> {
         let spoil = |text: &mut String| *text = "#".repeat(text.len());
         spoil(&mut self.request.method);
         spoil(&mut self.request.target);
+        spoil(&mut self.request.user);
         for (name, value) in &mut self.request.fields {
             spoil(name);
             spoil(value);
@@ -136,6 +138,9 @@ impl<W: Write> PhpRequest for Driver<W> {
     }
     fn target_name(&self) -> &[u8] {
         self.request.target_name.as_bytes()
+    }
+    fn user(&self) -> &[u8] {
+        self.request.user.as_bytes()
     }
     fn content_length(&self) -> Option<u64> {
         self.request

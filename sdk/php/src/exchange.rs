@@ -37,6 +37,8 @@ pub trait PhpRequest {
     fn server_name(&self) -> &[u8];
     /// TARGET in `applications/NAME/TARGET`; empty for none.
     fn target_name(&self) -> &[u8];
+    /// The user that the server has authenticated; empty when there is none.
+    fn user(&self) -> &[u8];
     /// Length of the body, if it is known.
     fn content_length(&self) -> Option<u64>;
     /// There is a body, or may be one.

@@ -165,6 +165,9 @@ impl<E: BorrowMut<tutti_worker::Exchange>> PhpRequest for Wire<E> {
     fn target_name(&self) -> &[u8] {
         self.0.borrow().request().target_name()
     }
+    fn user(&self) -> &[u8] {
+        self.0.borrow().request().user()
+    }
     fn content_length(&self) -> Option<u64> {
         self.0.borrow().request().content_length()
     }

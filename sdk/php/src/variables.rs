@@ -16,7 +16,7 @@ use crate::{
 const SOFTWARE: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
 
 /// Names that have a permanent string; the position is the number in [`Name`].
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "SCRIPT_FILENAME",
     "QUERY_STRING",
     "REQUEST_METHOD",
@@ -33,6 +33,7 @@ const NAMES: [&str; 24] = [
     "SERVER_SOFTWARE",
     "REMOTE_ADDR",
     "REMOTE_PORT",
+    "REMOTE_USER",
     "SERVER_ADDR",
     "SERVER_PORT",
     "SERVER_NAME",
@@ -62,6 +63,7 @@ enum Name {
     ServerSoftware,
     RemoteAddr,
     RemotePort,
+    RemoteUser,
     ServerAddr,
     ServerPort,
     ServerName,
@@ -274,6 +276,9 @@ impl Variables {
         self.bytes(c, Name::RemoteAddr, exchange.remote_address());
         if exchange.remote_port() != 0 {
             self.number(c, Name::RemotePort, u64::from(exchange.remote_port()));
+        }
+        if !exchange.user().is_empty() {
+            self.bytes(c, Name::RemoteUser, exchange.user());
         }
         self.bytes(c, Name::ServerAddr, exchange.local_address());
         let port = match (exchange.local_port(), is_tls) {

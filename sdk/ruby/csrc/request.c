@@ -5,7 +5,7 @@
 
 static const char *const NAMES[KEY_COUNT] = {
 	"REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "REQUEST_URI", "REQUEST_PATH", "QUERY_STRING", "SERVER_NAME", "SERVER_PORT",
-	"SERVER_PROTOCOL", "HTTP_VERSION", "REMOTE_ADDR", "REMOTE_PORT", "SERVER_SOFTWARE", "CONTENT_TYPE", "CONTENT_LENGTH",
+	"SERVER_PROTOCOL", "HTTP_VERSION", "REMOTE_ADDR", "REMOTE_PORT", "REMOTE_USER", "SERVER_SOFTWARE", "CONTENT_TYPE", "CONTENT_LENGTH",
 	"GATEWAY_INTERFACE", "rack.version", "rack.url_scheme", "rack.input", "rack.errors", "rack.multithread", "rack.multiprocess",
 	"rack.run_once", "rack.response_finished", "rack.hijack?", "rack.hijack", "rack.hijack_io", "rack.protocol",
 	"rack.early_hints",
@@ -181,6 +181,9 @@ VALUE tutti_environment(tutti_thread *thread)
 	store(environment, KEY_HTTP_VERSION, protocol);
 	store(environment, KEY_REMOTE_ADDR, text(request->remote_address));
 	store(environment, KEY_REMOTE_PORT, number(request->remote_port));
+	if (request->user.len) {
+		store(environment, KEY_REMOTE_USER, text(request->user));
+	}
 	store(environment, KEY_SERVER_SOFTWARE, tutti.software);
 	store(environment, KEY_GATEWAY_INTERFACE, tutti.gateway);
 	if (request->content_length >= 0) {

@@ -33,6 +33,7 @@ typedef struct {
 	tutti_bytes scheme;
 	tutti_bytes remote_address;
 	tutti_bytes server_name;
+	tutti_bytes user;    /* that the server has authenticated; empty: none */
 	uint16_t remote_port;
 	uint16_t server_port;
 	uint32_t body;       /* TUTTI_BODY_... */

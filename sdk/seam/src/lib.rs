@@ -101,6 +101,8 @@ pub struct RawRequest {
     pub remote_address: Bytes,
     /// Host that was asked for, else the address that was connected to.
     pub server_name: Bytes,
+    /// The user that the server has authenticated; empty when there is none.
+    pub user: Bytes,
     /// Port of the client.
     pub remote_port: u16,
     /// Port that was connected to.

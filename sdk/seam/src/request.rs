@@ -54,6 +54,7 @@ impl Memory {
             scheme: Bytes::new(view.scheme()),
             remote_address: Bytes::new(view.remote_address()),
             server_name: Bytes::new(server_name),
+            user: Bytes::new(view.user()),
             remote_port: view.remote_port(),
             server_port,
             body,

@@ -290,9 +290,9 @@ fn entry_points_have_their_own_scripts() {
 /// Issue 31: a user that `authenticate` has admitted. No client can name itself another.
 #[test]
 fn a_script_gets_the_name_of_an_authenticated_user() {
-    let script = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s' \"${REMOTE_USER-nobody}\"\n";
-    let site = CgiSite::start(&[("user", script)], &json!({"user_field": "X-Remote-User"}));
-    let mut configuration = site.configuration(&json!({"user_field": "X-Remote-User"}));
+    let script = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s' \"${REMOTE_USER-none}\"\n";
+    let site = CgiSite::start(&[("user", script)], &json!({}));
+    let mut configuration = site.configuration(&json!({}));
     let listener = configuration["listeners"]
         .as_object()
         .unwrap()
@@ -306,18 +306,18 @@ fn a_script_gets_the_name_of_an_authenticated_user() {
         .output()
         .unwrap();
     let hash = String::from_utf8(hash.stdout).unwrap();
-    let basic = json!({"users": {"anna": hash.trim()}, "field": "X-Remote-User"});
+    let basic = json!({"users": {"anna": hash.trim()}});
     configuration["routes"] = json!([
         {"match": {"query": "private"}, "action": {"pass": "applications/scripts", "authenticate": {"basic": basic}}},
         {"action": {"pass": "applications/scripts"}}
     ]);
-    let forged = "X-Remote-User: root\r\nX_Remote_User: root\r\n";
-    // Even where nothing sets the field.
-    assert_eq!(site.send("GET", "/user", forged, b"").text(), "nobody");
+    let forged = "Remote-User: root\r\nRemote_User: root\r\n";
+    let unchecked = format!("{forged}Authorization: Basic YW5uYTp3b3Jk\r\n");
+    assert_eq!(site.send("GET", "/user", &unchecked, b"").text(), "none");
     site.server.put("/config", &configuration);
-    assert_eq!(site.send("GET", "/user", forged, b"").text(), "nobody");
-    let fields = format!("{forged}Authorization: Basic YW5uYTp3b3Jk\r\n");
-    let reply = site.send("GET", "/user?private", &fields, b"");
+    assert_eq!(site.send("GET", "/user", &unchecked, b"").text(), "none");
+    assert_eq!(site.send("GET", "/user?private", forged, b"").status, 401);
+    let reply = site.send("GET", "/user?private", &unchecked, b"");
     assert_eq!((reply.status, reply.text().as_str()), (200, "anna"));
 }
 

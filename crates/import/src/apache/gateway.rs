@@ -119,15 +119,6 @@ impl Compiler<'_> {
         }
         self.directives(spot, &mut options);
         options.remove("options");
-        let login = spot.sections().find_map(|section| {
-            let mut directives = section.directives.iter();
-            directives.find(|one| one.is("authtype")).cloned()
-        });
-        if let Some(login) = login {
-            let problem = "CGI programs do not get the name of the user";
-            let hint = "write `field` of `authenticate.basic` and `user_field` of the application (`docs/languages/cgi.md`)";
-            self.findings.lost(&login.place, &login.name, problem, hint);
-        }
         let mut known = self.out.applications.iter();
         let known = known.find(|(_, known)| known.as_object() == Some(&options));
         let name = match known {

@@ -223,7 +223,7 @@ impl Compiler<'_> {
     /// Variables that a location sets: environment, or directives of php.ini.
     fn environment(&mut self, site: &Site, application: &str) {
         for (name, value, place) in site.scope.params.clone() {
-            // An application gets the user that the server has authenticated.
+            // An application gets the user whose password was checked, and no other (docs/start/import.md): a client's claim is not carried over.
             let is_user = name == "REMOTE_USER" && value == "$remote_user";
             if is_usual(&name, &value) || is_user || name.starts_with("HTTP_") {
                 continue;

@@ -196,6 +196,7 @@ fn hand_over(
     };
     let is_https = request.is_https();
     let path = changes.request_path(&view);
+    let user = request.user();
     let head = WireRequestHead {
         method: view.method_text(),
         target: match relays {
@@ -215,6 +216,7 @@ fn hand_over(
         local_port: local.port,
         server_name: server_name(view.host_name(), local.text()),
         target_name: called.target.as_deref().unwrap_or_default().as_bytes(),
+        user: &user,
         content_length: body_length,
         fields: &fields,
         arrived_ms: 0,

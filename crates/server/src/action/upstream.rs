@@ -156,8 +156,7 @@ pub(crate) async fn run<'r>(
             ..Phases::default()
         };
     });
-    let mut user = Vec::new();
-    request.exchange.admission.write_user(&mut user);
+    let user = request.user();
     let asked = tutti_proxy::ProxyRequest {
         view: request.view,
         destination,

@@ -106,6 +106,13 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The user that a guard has identified, for what answers the request; empty if there is none.
+    pub(crate) fn user(&self) -> Vec<u8> {
+        let mut user = Vec::new();
+        self.write_user(&mut user);
+        user
+    }
+
     /// The value of a cookie; `None`: there is none, or more than one.
     pub(crate) fn cookie(&self, name: &str) -> Option<&'a [u8]> {
         let fields = self.view.get_all(b"Cookie");

@@ -2,17 +2,48 @@ package tutti.host.generation;
 
 import java.io.IOException;
 import java.util.Set;
+import javax.security.auth.Subject;
+import @SERVLET@.servlet.DispatcherType;
 import @SERVLET@.servlet.RequestDispatcher;
 import @SERVLET@.servlet.ServletException;
 import @SERVLET@.servlet.ServletRequest;
 import @SERVLET@.servlet.ServletResponse;
+import @SERVLET@.servlet.http.HttpServletRequest;
+import @SERVLET@.servlet.http.HttpServletResponse;
+import org.eclipse.jetty.@JETTY@.nested.Authentication;
+import org.eclipse.jetty.@JETTY@.nested.Request;
+import org.eclipse.jetty.@JETTY@.security.UserAuthentication;
+import org.eclipse.jetty.@JETTY@.servlet.ServletHandler;
 import org.eclipse.jetty.@JETTY@.webapp.WebAppContext;
+import org.eclipse.jetty.security.UserIdentity;
 import org.eclipse.jetty.util.URIUtil;
+import tutti.host.User;
 
 /** The same as in {@code Core.java}, for the generations whose context is nested into a handler. */
 public final class Context extends WebAppContext {
     public Context() {
         _apiContext = new Api();
+    }
+
+    @Override
+    protected ServletHandler newServletHandler() {
+        return new Servlets();
+    }
+
+    /** The same as in {@code Core.java}. */
+    private static final class Servlets extends ServletHandler {
+        @Override
+        public void doHandle(String target, Request base, HttpServletRequest request, HttpServletResponse response)
+                throws IOException, ServletException {
+            User user = User.of(base.getCoreRequest());
+            Authentication found = base.getAuthentication();
+            boolean hasLogin = found instanceof Authentication.User || found instanceof Authentication.Deferred;
+            if (user != null && !hasLogin && base.getDispatcherType() == DispatcherType.REQUEST) {
+                UserIdentity identity = UserIdentity.from(new Subject(), user);
+                base.setAuthentication(new UserAuthentication(null, identity));
+            }
+            super.doHandle(target, base, request, response);
+        }
     }
 
     private final class Api extends WebAppContext.Context {

@@ -74,6 +74,21 @@ fn server_variables_are_those_of_fpm() {
 }
 
 #[test]
+fn the_user_is_the_servers() {
+    let mut php = Host::start();
+    let claimed = |target: &str| {
+        get(target)
+            .field("Remote-User", "root")
+            .field("Authorization", "Basic dXNlcjpwYTpzcw==")
+    };
+    let known = claimed("/server.php").with("user", "anna".into());
+    assert_eq!(php.send(&known).json()["server"]["REMOTE_USER"], "anna");
+    let server = &php.send(&claimed("/server.php")).json()["server"];
+    assert_eq!(server["REMOTE_USER"], Value::Null);
+    assert_eq!(server["HTTP_REMOTE_USER"], "root");
+}
+
+#[test]
 fn getenv_and_filter_input_see_the_request() {
     let mut php = Host::start();
     let answer = php.get("/server.php?name=REQUEST_METHOD").json();

@@ -106,6 +106,7 @@ keys! {
 }
 
 static CONTENT_LENGTH: PyOnceLock<Py<PyString>> = PyOnceLock::new();
+static REMOTE_USER: PyOnceLock<Py<PyString>> = PyOnceLock::new();
 
 impl Environ {
     pub(super) fn new(py: Python<'_>, setting: &Setting, input: &Py<Input>) -> PyResult<Self> {
@@ -168,6 +169,10 @@ impl Environ {
         let environ = self.pattern.bind(py).copy()?;
         self.line(&environ, request, target)?;
         self.addresses(&environ, request)?;
+        if !request.user().is_empty() {
+            let key = REMOTE_USER.get_or_init(py, || PyString::intern(py, "REMOTE_USER").unbind());
+            environ.set_item(key, latin1(py, request.user())?)?;
+        }
         self.request += 1;
         let mut has_length = false;
         for (name, value) in request.fields() {

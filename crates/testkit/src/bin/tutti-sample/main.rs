@@ -348,6 +348,7 @@ fn head(request: &WireRequestView<'_>) -> String {
     line("local_port", request.local_port().to_string().as_bytes());
     line("server_name", request.server_name());
     line("target_name", request.target_name());
+    line("user", request.user());
     line(
         "content_length",
         format!("{:?}", request.content_length()).as_bytes(),

@@ -2,6 +2,7 @@ package tutti.host;
 
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import org.eclipse.jetty.http.HostPortHttpField;
 import org.eclipse.jetty.http.HttpField;
@@ -30,6 +31,8 @@ final class Head {
     final InetSocketAddress remote;
     final InetSocketAddress local;
     final HostPort authority;
+    /** The user whom the server has authenticated; empty if there is none. */
+    final String user;
     private final int flags;
     private final String target;
     private final HttpFields fields;
@@ -56,6 +59,7 @@ final class Head {
         local = InetSocketAddress.createUnresolved(text(from), localPort);
         String name = text(from);
         authority = new HostPort(name.isEmpty() ? local.getHostString() : name, localPort);
+        user = text(from, StandardCharsets.UTF_8);
         int count = from.getInt();
         HttpFields.Mutable all = HttpFields.build();
         HostPortHttpField found = null;
@@ -72,8 +76,12 @@ final class Head {
     }
 
     private static String text(ByteBuffer from) {
+        return text(from, StandardCharsets.ISO_8859_1);
+    }
+
+    private static String text(ByteBuffer from, Charset charset) {
         int length = from.getInt();
-        String text = new String(from.array(), from.position(), length, StandardCharsets.ISO_8859_1);
+        String text = new String(from.array(), from.position(), length, charset);
         from.position(from.position() + length);
         return text;
     }

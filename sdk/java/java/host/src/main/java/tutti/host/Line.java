@@ -28,6 +28,9 @@ final class Line extends Attributes.Lazy implements ConnectionMetaData, Connecti
         this.head = head;
         this.connector = connector;
         this.socket = socket;
+        if (!head.user.isEmpty()) {
+            setAttribute(User.ATTRIBUTE, new User(head.user));
+        }
         if (socket != null) {
             socket.setConnection(this);
         }

@@ -9,7 +9,7 @@ import org.eclipse.jetty.server.LocalConnector;
 /** Uses what every start and every request uses, for the archive of classes that {@code packaging/build-java} makes of it. */
 public final class Rehearsal {
     /** Classes that only requests of the transport use. */
-    private static final String[] OURS = {"Head", "Line", "Stream", "Stream$ResponseHead", "Socket", "Taker", "Where", "Failure"};
+    private static final String[] OURS = {"Head", "Line", "Stream", "Stream$ResponseHead", "Socket", "Taker", "User", "Where", "Failure"};
 
     private Rehearsal() {}
 
