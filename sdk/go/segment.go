@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// The layout of a segment: spec/wire.md, 1. Version 2.
+// The layout of a segment: spec/wire.md, 1.
 const (
 	wireMagic   = "TUTTIWIR"
 	wireVersion = 3
