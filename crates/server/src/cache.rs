@@ -37,7 +37,7 @@ use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Plan};
 use crate::replace;
 use crate::snapshot::Snapshot;
-use crate::writer::{Head, Response, Writer};
+use crate::writer::{self, Head, Response, Writer};
 
 /// Responses read from disk at once, by all threads: each occupies a thread.
 const MOST_READING: usize = 64;
@@ -430,7 +430,7 @@ impl StoredHead<'_> {
         output: &mut Output,
     ) -> Result<SelectedPart, ExchangeStep> {
         let is_slice = self.stored.status == 206;
-        let status = match is_slice {
+        let whole_status = match is_slice {
             true => 200,
             false => self.stored.status,
         };
@@ -442,11 +442,11 @@ impl StoredHead<'_> {
         let fields = fields.filter(move |(name, _)| !is_of_slice(name));
         // A body that is changed has no ranges.
         let is_changed = replace::applies_to(request, content_type)
-            || gunzip::applies_to(request, status, fields.clone());
+            || gunzip::applies_to(request, whole_status, fields.clone());
         let is_get = request.view.method() == Method::Get && !is_changed;
-        let facts = (status, &self.stored.fields, self.length);
+        let facts = (whole_status, &self.stored.fields, self.length);
         let (status, bytes, range) = match wanted(facts, &request.conditions(), is_get) {
-            RequestedPart::Whole => (status, 0..self.length, None),
+            RequestedPart::Whole => (whole_status, 0..self.length, None),
             RequestedPart::Nothing => (304, 0..0, None),
             RequestedPart::Part(part) => {
                 let range = part.content_range(self.length);
@@ -467,6 +467,13 @@ impl StoredHead<'_> {
             start.eq_ignore_ascii_case(b"content-")
                 && !name.eq_ignore_ascii_case(b"content-location")
         };
+        let whole = (whole_status, self.length);
+        let is_whole = !matches!(status, 206 | 304);
+        let selected = match is_whole {
+            true => FieldLines::new(),
+            false => writer::fields_of_part(request, whole, status, fields.clone()),
+        };
+        let fields = fields.filter(|_| is_whole).chain(selected.iter());
         // A 304 does not repeat what the client has (RFC 9110 §15.4.5).
         let fields = fields.filter(|(name, _)| !(status == 304 && is_content(name)));
         let fields = fields.chain(more.iter()).chain(self.own.iter());

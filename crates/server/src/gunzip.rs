@@ -90,7 +90,8 @@ pub(crate) fn decide<'f>(
     }
 }
 
-fn is_gzip<'f>(
+/// True if a response with this status and these fields is decompressed for the clients that do not accept gzip.
+pub(crate) fn is_gzip<'f>(
     request: &Request<'_>,
     status: u16,
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,

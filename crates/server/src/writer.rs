@@ -139,7 +139,8 @@ impl Writer {
             ..*head
         };
         let status = request.status(own_status);
-        let (choice, varies_by_encoding) = choose(request, head, fields.clone());
+        let (choice, varies_by_encoding) =
+            choose(request, (head.status, head.length), fields.clone());
         let replacer = replacer(request, head, fields.clone(), changes);
         let has_trailers = own_trailers::apply(request, status);
         if has_trailers && let Channel::Stream(stream) = &request.client.channel {
@@ -593,13 +594,47 @@ fn replacer<'f>(
     changes: &Changes,
 ) -> Option<Box<Replacer>> {
     request.settings().replace.as_ref()?;
-    Replacer::of(request, &described(head, fields), changes).map(Box::new)
+    Replacer::of(
+        request,
+        &described((head.status, head.length), fields),
+        changes,
+    )
+    .map(Box::new)
 }
 
-fn described<'f>(head: &Head, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Described<'f> {
+/// Returns the fields of a 206 or 304 in place of a response of this status and length: `Vary` is that of the whole response, and so is the
+/// `ETag` of a 304 (RFC 9110 §15.3.7 and §15.4.5). A cache would otherwise take them for those of another response.
+pub(crate) fn fields_of_part<'f>(
+    request: &Request<'_>,
+    (whole_status, length): (u16, u64),
+    status: u16,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+) -> FieldLines {
+    let is_gunzipped = gunzip::applies_to(request, whole_status, fields.clone());
+    let is_gzip = gunzip::is_gzip(request, whole_status, fields.clone());
+    let without = fields.clone();
+    let without = without.filter(|(name, _)| !(is_gunzipped && gunzip::is_encoding(name)));
+    let length = Some(length).filter(|_| !is_gunzipped);
+    let (choice, varies_by_encoding) = choose(request, (whole_status, length), without);
+    let is_changed = is_gunzipped || matches!(choice, Choice::Compress(_));
+    let mut sent = FieldLines::new();
+    match is_changed && status == 304 {
+        true => push_changed(fields, false, &mut sent),
+        false => fields.for_each(|(name, value)| sent.push(name, value)),
+    }
+    if (choice.varies() || is_gzip) && !varies_by_encoding {
+        compression::push_vary(&mut sent);
+    }
+    sent
+}
+
+fn described<'f>(
+    (status, length): (u16, Option<u64>),
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) -> Described<'f> {
     let mut described = Described {
-        status: head.status,
-        length: head.length,
+        status,
+        length,
         ..Described::default()
     };
     for (name, value) in fields {
@@ -611,7 +646,7 @@ fn described<'f>(head: &Head, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>
 /// Chooses how a response is compressed; true if its `Vary` contains `Accept-Encoding` already.
 fn choose<'f>(
     request: &Request<'_>,
-    head: &Head,
+    facts: (u16, Option<u64>),
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
 ) -> (Choice, bool) {
     if request.settings().compression.is_none() {
@@ -619,7 +654,7 @@ fn choose<'f>(
     }
     let mut varies = fields.clone();
     let varies = varies.any(|(name, value)| compression::varies_by_encoding(name, value));
-    (request.compression(&described(head, fields)), varies)
+    (request.compression(&described(facts, fields)), varies)
 }
 
 /// The rest of a body that is not sent at once.

@@ -694,6 +694,41 @@ fn answers_of_applications_are_kept_and_compressed() {
 }
 
 #[test]
+fn parts_of_kept_answers_have_the_fields_of_the_whole() {
+    let server = Server::start(&ServerOptions::default());
+    server.write(
+        "pages.py",
+        "def application(environ, start_response):\n    start_response('200 OK', [('Content-Type', 'text/plain'), ('Cache-Control', 'max-age=600'), ('ETag', '\"one\"')])\n    return [b'answer ' * 1000]\n",
+    );
+    server.put(
+        "/config",
+        &json!({
+            "settings": {"http": {"compression": {"compressors": [{"encoding": "gzip"}]}}, "cache": {"pages": {}}},
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+            "routes": [{"action": {"pass": "applications/app", "cache": "pages"}}],
+            "applications": {"app": {"type": "python", "path": server.folder(), "module": "pages"}},
+        }),
+    );
+    get(&server, "/");
+    let fields = |status: u16, fields: &str| {
+        let answer = send(&server, "GET", "/", fields);
+        assert_eq!(answer.status, status);
+        let field = |name| answer.field(name).unwrap_or_default().to_owned();
+        (field("etag"), field("vary"))
+    };
+    let of = |tag: &str| (tag.to_owned(), "Accept-Encoding".to_owned());
+    // RFC 9110 §15.4.5: a 304 has the `ETag` and the `Vary` that this client's 200 has.
+    let gzip = "Accept-Encoding: gzip\r\n";
+    assert_eq!(fields(200, gzip), of("W/\"one\""));
+    let unchanged = format!("{gzip}If-None-Match: W/\"one\"\r\n");
+    assert_eq!(fields(304, &unchanged), of("W/\"one\""));
+    assert_eq!(fields(200, ""), of("\"one\""));
+    assert_eq!(fields(304, "If-None-Match: \"one\"\r\n"), of("\"one\""));
+    // RFC 9110 §15.3.7: so has a 206, which is a part of what is not compressed.
+    assert_eq!(fields(206, "Range: bytes=0-5\r\n"), of("\"one\""));
+}
+
+#[test]
 fn mistakes_are_reported_with_their_cure() {
     let server = Server::start(&ServerOptions::default());
     let try_with = |action: Value, cache: Value| {

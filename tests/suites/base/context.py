@@ -11,6 +11,8 @@ from pathlib import Path
 from .case import Missing
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
+# Debian ships it as debian-archive-keyring.
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 sys.path.insert(0, str(ROOT / "bench"))
 
 from harness.processes import Process, wait_until  # noqa: E402
@@ -148,6 +150,30 @@ class Context:
         write = ["sh", "-c", 'mkdir src && : > src/lib.rs && printf %s "$1" > Cargo.toml', "sh", manifest]
         folder = self._kept("crate", (f"{name}@{version}",), lambda _: write, lambda _: [cargo, "vendor", "--quiet", "--versioned-dirs", "vendor"])
         return folder / "vendor" / f"{name}-{version}"
+
+    def debian_source(self, name):
+        """The unpacked source package of Debian's main archive, which has the tests that packages lack."""
+        apt, _ = self.program("apt-get"), self.program("dpkg-source", "dpkg-dev")
+        done = subprocess.run([apt, "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"],
+                              check=True, capture_output=True, text=True)
+        archives = sorted({line for line in done.stdout.splitlines() if line.split()[0].rstrip("/").endswith("/debian")})
+        if not archives:
+            raise Missing("apt knows no archive of Debian")
+        listed = "".join(f"deb-src [signed-by={KEYRING}] {archive}\n" for archive in archives)
+
+        def command(folder, *words):
+            lists, cache = folder / "apt/lists", folder / "apt/cache"
+            return [apt, "-qq", *(word for option in (
+                f"Dir::Etc::SourceList={folder}/sources.list", "Dir::Etc::SourceParts=-", f"Dir::State::Lists={lists}", f"Dir::Cache={cache}",
+                "APT::Sandbox::User=root") for word in ("-o", option)), *words]
+
+        make = 'mkdir -p apt/lists/partial apt/cache/archives/partial && printf %s "$1" > sources.list'
+        try:
+            folder = self._kept("debian", (name,), lambda _: ["sh", "-c", make, "sh", listed], lambda folder: command(folder, "update"),
+                                lambda folder: command(folder, "source", name), lambda _: ["rm", "-r", "apt"])
+        except RuntimeError as reason:
+            raise Missing(f"the source of {name} cannot be fetched: {str(reason).strip().splitlines()[-1]}") from reason
+        return next(each for each in folder.iterdir() if each.is_dir())
 
     def _pip(self):
         """pip of an environment of its own: Debian's Python has none."""
