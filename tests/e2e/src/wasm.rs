@@ -39,6 +39,8 @@ pub fn rust() -> PathBuf {
         .current_dir(source(SOURCES).join("rust"))
         .env("CARGO_TARGET_DIR", &built)
         .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_BUILD_RUSTFLAGS")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .output()
         .expect("cargo runs");
     assert!(

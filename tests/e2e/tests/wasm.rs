@@ -547,7 +547,9 @@ fn the_commands_of_the_guide_build_and_run() {
         command.args(["-c", line]).current_dir(&project);
         command
             .env_remove("CARGO_TARGET_DIR")
-            .env_remove("RUSTFLAGS");
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_BUILD_RUSTFLAGS")
+            .env_remove("RUSTC_WORKSPACE_WRAPPER");
         command
     };
     for line in [target, build] {
