@@ -9,6 +9,7 @@ from base import Case
 PACKAGES = ("redbot==2.7.1", "httplint==2026.10.4", "thor==0.17.0", "http-sf==1.5.0")
 VERSION = "{0}, {1}".format(*PACKAGES)
 SECONDS = 30
+MOST_WARNINGS = 1
 FRESH = {"Cache-Control": "max-age=600"}
 
 TEXT = "".join(f"{number} is a number, and {number * number} is its square.\n" for number in range(2000))

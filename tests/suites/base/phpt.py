@@ -99,7 +99,7 @@ class Test:
     def difference(self, response):
         """Returns what is wrong with the answer, or None."""
         output = response.body.decode("latin-1").strip(" \t\n\r\0\x0b").replace("\r\n", "\n")
-        if not self._is_expected(output):
+        if not self.is_expected(output):
             return f"status {response.status} with other output: {' '.join(output.split())[:120] or 'none'}"
         for line in self.lines("EXPECTHEADERS"):
             name, separator, value = (part.strip() for part in line.partition(":"))
@@ -114,7 +114,7 @@ class Test:
                 return f"`{name}` is {found!r}, and not {value!r}"
         return None
 
-    def _is_expected(self, output):
+    def is_expected(self, output):
         for kind in ("EXPECTF", "EXPECTREGEX", "EXPECT"):
             text = self.sections.get(kind)
             if text is None and (external := self.sections.get(f"{kind}_EXTERNAL")):
