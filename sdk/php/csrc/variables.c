@@ -83,8 +83,19 @@ static bool wrap(const char *name, size_t len, zif_handler wrapper, zif_handler 
 	return true;
 }
 
+/* $_ENV, and `getenv()` without a name: they have the variables of the request, too, as in FPM. */
+static void (*php_import)(zval *array);
+
+static void import_with_request(zval *array)
+{
+	php_import(array);
+	tutti_register_variables(array);
+}
+
 void tutti_variables_startup(void)
 {
+	php_import = php_import_environment_variables;
+	php_import_environment_variables = import_with_request;
 	const char *filter = zend_ini_string("filter.default", sizeof("filter.default") - 1, 0);
 	if (has_input_filter() && (!filter || !*filter || strcasecmp(filter, "unsafe_raw") == 0)) {
 		copy_later = wrap(ZEND_STRL("filter_input"), ZEND_FN(copying_filter_input), &php_filter_input)

@@ -89,6 +89,16 @@ fn the_user_is_the_servers() {
 }
 
 #[test]
+fn the_whole_environment_has_the_variables_of_the_request() {
+    let mut php = Host::start();
+    for query in ["a=1", "b=2"] {
+        let environment = php.get(&format!("/environment.php?{query}")).json();
+        assert_eq!(environment["QUERY_STRING"], query);
+        assert_eq!(environment["REQUEST_METHOD"], "GET");
+    }
+}
+
+#[test]
 fn getenv_and_filter_input_see_the_request() {
     let mut php = Host::start();
     let answer = php.get("/server.php?name=REQUEST_METHOD").json();

@@ -1,0 +1,3 @@
+<?php
+// The whole environment.
+echo json_encode(getenv());
