@@ -37,6 +37,9 @@ impl Priority {
                 [b'u', b'=', urgency @ b'0'..=b'7'] => priority.urgency = urgency - b'0',
                 b"i" | b"i=?1" => priority.is_incremental = true,
                 b"i=?0" => priority.is_incremental = false,
+                // Of several members with one key the last counts (RFC 9651 §3.2), also one that is not understood.
+                b"u" | [b'u', b'=', ..] => priority.urgency = Self::default().urgency,
+                [b'i', b'=', ..] => priority.is_incremental = false,
                 _ => {}
             }
         }
@@ -82,6 +85,8 @@ mod tests {
             ("i, i=?0", 3, false),
             ("u=5;x=1, i;y", 5, true),
             ("u=8", 3, false),
+            ("u=1, u=8, i, i=1", 3, false),
+            ("u=1, i, u", 3, true),
             ("u=-1, x=2, u = 1, \u{e9}, i=1", 3, false),
         ] {
             let expected = Priority {
