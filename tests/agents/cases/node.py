@@ -83,7 +83,7 @@ class Inspect(Node):
     """A breakpoint in two requests."""
 
     name = "node-inspect"
-    heading = "node --inspect"
+    heading = "Node.js's inspector"
     port = 9229
     listens = True
 
