@@ -862,6 +862,20 @@ fn damaged_shared_memory_is_replaced_with_all_its_processes() {
     wait_until("nothing is held", || app.status().active == 0);
 }
 
+/// The simulator's seed 1798397300002667.
+#[test]
+fn damage_is_noticed_without_a_request() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
+    pool.launcher.scribble(0xff);
+    // No other can be started in that segment. It has gone if the damage was noticed in time.
+    let _ = signal::send(pool.launcher.prototype(), SIGKILL);
+    pool.log
+        .wait_for("Alert: \"demo\": an application process damaged the shared memory");
+    wait_until("it is replaced", || app.status().running == 1);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
 /// The simulator's seeds 1795967364001707 and 1795968435005186.
 #[test]
 fn a_request_whose_state_is_falsified_ends_at_its_deadline() {

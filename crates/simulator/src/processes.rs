@@ -187,7 +187,8 @@ fn fails_by_damage(world: &World, panic: Box<dyn Any + Send>) -> bool {
 
 fn fork(world: &Arc<World>, prototype: i32, number: u32, given: &Given) {
     let unstarted = match given.segment.unstarted(number, &given.descriptors) {
-        Ok(unstarted) => unstarted,
+        Ok(unstarted) => Some(unstarted),
+        Err(_) if world.plan.is_damaged() => None,
         Err(error) => panic!("worker {number} cannot be started: {error}"),
     };
     let id = world.new_id();
@@ -198,19 +199,21 @@ fn fork(world: &Arc<World>, prototype: i32, number: u32, given: &Given) {
         let world = of_worker;
         let _output = output;
         tutti_simulated::nap(world.moment(START));
-        let status = if is_to_fail {
-            1
-        } else {
-            let ready = FromPrototype::WorkerReady {
-                worker: number,
-                pid: id,
-            };
-            let serve = || worker::run(&world, id, unstarted, || send(control.get_ref(), &ready));
-            // A worker may well fail at what another has damaged.
-            let has_failed = catch_unwind(AssertUnwindSafe(serve))
-                .is_err_and(|panic| fails_by_damage(&world, panic));
-            i32::from(has_failed)
+        let has_failed = match unstarted.filter(|_| !is_to_fail) {
+            None => true,
+            Some(unstarted) => {
+                let ready = FromPrototype::WorkerReady {
+                    worker: number,
+                    pid: id,
+                };
+                let serve =
+                    || worker::run(&world, id, unstarted, || send(control.get_ref(), &ready));
+                // A worker may well fail at what another has damaged.
+                catch_unwind(AssertUnwindSafe(serve))
+                    .is_err_and(|panic| fails_by_damage(&world, panic))
+            }
         };
+        let status = i32::from(has_failed);
         end(&world, id, ProcessExit::Code(status));
     });
     let child = Child::Worker {

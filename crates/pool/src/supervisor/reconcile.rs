@@ -20,17 +20,18 @@ const WARM_SLOTS: usize = 16;
 impl Supervisor {
     /// Runs one round. Returns when the next one is due.
     pub(super) fn reconcile(&mut self, now: Instant) -> Option<Instant> {
-        self.check_violation();
-        self.close_abandoned();
         // A dying or damaged worker may have left others asleep: a queue that does not move is woken.
         let generation = self.app.generation.load();
         if generation.segment.oldest_queued().is_some() {
             generation.segment.wake_stalled();
-            if generation.segment.is_damaged() {
-                generation.condemn();
-            }
+        }
+        // Also without requests: no process can be started in a damaged segment.
+        if generation.segment.is_damaged() {
+            generation.condemn();
         }
         drop(generation);
+        self.check_violation();
+        self.close_abandoned();
         self.sweep(now);
         self.check_removed(now);
         self.measure(now);
