@@ -36,7 +36,6 @@ impl Priority {
             match member.trim_ascii() {
                 [b'u', b'=', urgency @ b'0'..=b'7'] => priority.urgency = urgency - b'0',
                 b"i" | b"i=?1" => priority.is_incremental = true,
-                b"i=?0" => priority.is_incremental = false,
                 // The last member of a key counts (RFC 9651 §3.2), also if it is not understood.
                 b"u" | [b'u', b'=', ..] => priority.urgency = Self::default().urgency,
                 [b'i', b'=', ..] => priority.is_incremental = false,
