@@ -21,13 +21,23 @@ const SOURCES: &str = "tests/conformance/wasm";
 /// The target of Rust that components are built for.
 const TARGET: &str = "wasm32-wasip2";
 
+/// Removes the settings of this repository's own build from a command that builds a component.
+pub fn without_our_settings(command: &mut Command) -> &mut Command {
+    command
+        .env_remove("CARGO_TARGET_DIR")
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_BUILD_RUSTFLAGS")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+}
+
 /// The component in Rust.
 pub fn rust() -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().expect("no holder panics");
     let built = binaries().join("components/rust");
-    // In the sources' folder, so that no setting of this repository's own build is theirs.
-    let output = Command::new("cargo")
+    // In the sources' folder: the settings of this repository's folder are not theirs either.
+    let mut command = Command::new("cargo");
+    command
         .args([
             "build",
             "--quiet",
@@ -36,11 +46,9 @@ pub fn rust() -> PathBuf {
             "--target",
             TARGET,
         ])
-        .current_dir(source(SOURCES).join("rust"))
+        .current_dir(source(SOURCES).join("rust"));
+    let output = without_our_settings(&mut command)
         .env("CARGO_TARGET_DIR", &built)
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_BUILD_RUSTFLAGS")
-        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .output()
         .expect("cargo runs");
     assert!(

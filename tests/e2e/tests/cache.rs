@@ -666,13 +666,10 @@ fn memory_is_bounded() {
     assert!(is_hit(&last) && last.text().len() == 100_000);
 }
 
-#[test]
-fn answers_of_applications_are_kept_and_compressed() {
+/// A server that keeps and compresses the responses of an application in Python.
+fn with_compressed_pages(source: &str) -> Server {
     let server = Server::start(&ServerOptions::default());
-    server.write(
-        "pages.py",
-        "import itertools\nnumbers = itertools.count(1)\ndef application(environ, start_response):\n    body = (f'answer {next(numbers)} ' * 9000).encode()\n    start_response('200 OK', [('Content-Type', 'text/plain'), ('Cache-Control', 'max-age=600')])\n    return [body[:9], body[9:]]\n",
-    );
+    server.write("pages.py", source);
     server.put(
         "/config",
         &json!({
@@ -681,6 +678,14 @@ fn answers_of_applications_are_kept_and_compressed() {
             "routes": [{"action": {"pass": "applications/app", "cache": "pages"}}],
             "applications": {"app": {"type": "python", "path": server.folder(), "module": "pages"}},
         }),
+    );
+    server
+}
+
+#[test]
+fn answers_of_applications_are_kept_and_compressed() {
+    let server = with_compressed_pages(
+        "import itertools\nnumbers = itertools.count(1)\ndef application(environ, start_response):\n    body = (f'answer {next(numbers)} ' * 9000).encode()\n    start_response('200 OK', [('Content-Type', 'text/plain'), ('Cache-Control', 'max-age=600')])\n    return [body[:9], body[9:]]\n",
     );
     let compressed = || send(&server, "GET", "/", "Accept-Encoding: gzip\r\n");
     assert_eq!(compressed().field("content-encoding"), Some("gzip"));
@@ -695,19 +700,8 @@ fn answers_of_applications_are_kept_and_compressed() {
 
 #[test]
 fn parts_of_kept_answers_have_the_fields_of_the_whole() {
-    let server = Server::start(&ServerOptions::default());
-    server.write(
-        "pages.py",
+    let server = with_compressed_pages(
         "def application(environ, start_response):\n    start_response('200 OK', [('Content-Type', 'text/plain'), ('Cache-Control', 'max-age=600'), ('ETag', '\"one\"')])\n    return [b'answer ' * 1000]\n",
-    );
-    server.put(
-        "/config",
-        &json!({
-            "settings": {"http": {"compression": {"compressors": [{"encoding": "gzip"}]}}, "cache": {"pages": {}}},
-            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
-            "routes": [{"action": {"pass": "applications/app", "cache": "pages"}}],
-            "applications": {"app": {"type": "python", "path": server.folder(), "module": "pages"}},
-        }),
     );
     get(&server, "/");
     let fields = |status: u16, fields: &str| {

@@ -545,11 +545,7 @@ fn the_commands_of_the_guide_build_and_run() {
     let shell = |line: &str| {
         let mut command = Command::new("sh");
         command.args(["-c", line]).current_dir(&project);
-        command
-            .env_remove("CARGO_TARGET_DIR")
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_BUILD_RUSTFLAGS")
-            .env_remove("RUSTC_WORKSPACE_WRAPPER");
+        wasm::without_our_settings(&mut command);
         command
     };
     for line in [target, build] {
