@@ -3,7 +3,6 @@
 import asyncio
 import os
 import ssl
-import subprocess
 import sys
 import time
 
@@ -430,12 +429,8 @@ def run(context):
     (folder / "files").mkdir(parents=True)
     (folder / "files/page.txt").write_text("a page\n")
     (folder / "echo.py").write_text(APPLICATION)
-    for each in (folder, *folder.rglob("*")):
-        each.chmod(0o755 if each.is_dir() else 0o644)
-    key, chain = context.folder / "key.pem", context.folder / "chain.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost",
-                    "-keyout", key, "-out", chain], check=True, capture_output=True)
-    server = context.server(configuration(folder, chain, key))
+    context.open_to_all(folder)
+    server = context.server(configuration(folder, *context.certificate()))
     for test, results in INTEROP.items():
         if test == "retry":
             yield from example_cases(Site(server.port))

@@ -26,8 +26,7 @@ def run(context):
     django = context.folder / "django"
     shutil.copytree(context.sdist(SOURCE), django)
     shutil.copy(HERE / "bridge.py", django / "bridge.py")
-    for each in (django, *django.rglob("*")):
-        each.chmod(0o777 if each.is_dir() else 0o644)
+    context.open_to_all(django, folder_mode=0o777)
     server = context.server(lambda port: {
         "listeners": {f"127.0.0.1:{port}": {"pass": "applications/django"}},
         "settings": {"http": {"max_body_size": 1 << 28}},

@@ -3,7 +3,6 @@
 import asyncio
 import re
 import ssl
-import subprocess
 import sys
 
 from base import Case
@@ -104,9 +103,7 @@ def run(context):
     folder.mkdir()
     folder.chmod(0o755)
     (folder / "echo.py").write_text(APPLICATION)
-    key, chain = context.folder / "key.pem", context.folder / "chain.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost",
-                    "-keyout", key, "-out", chain], check=True, capture_output=True)
+    chain, key = context.certificate()
     application = {"type": "python " + host.name.removeprefix("tutti-python"), "path": str(folder), "module": "echo", "callable": "application"}
     server = context.server(lambda port: {
         "listeners": {f"127.0.0.1:{port}": {

@@ -21,8 +21,7 @@ def run(context):
     shutil.copytree(context.git(REPOSITORY, COMMIT), rack, ignore=shutil.ignore_patterns(".git"))
     shutil.copytree(HERE, site)
     (site / "Gemfile").write_text(f'gem "rack", path: "{rack}"\ngem "minitest"\n')
-    for each in (rack, site, *rack.rglob("*")):
-        each.chmod(0o777 if each.is_dir() else 0o644)
+    context.open_to_all(rack, site, folder_mode=0o777)
     server = context.server(lambda port: {
         "listeners": {f"127.0.0.1:{port}": {"pass": "applications/rack"}},
         "settings": {"http": {"max_body_size": 1 << 28}},

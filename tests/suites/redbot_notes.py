@@ -137,8 +137,6 @@ def write_files(folder):
         (below / "folder/index.html").write_bytes(FILES["page.html"])
     (folder / "beside/beside/page.html.gz").write_bytes(gzip.compress(FILES["page.html"]))
     (folder / "pages.py").write_text(APPLICATION)
-    for each in (folder, *folder.rglob("*")):
-        each.chmod(0o755 if each.is_dir() else 0o644)
 
 
 def checked(port, paths):
@@ -194,6 +192,7 @@ def run(context):
     folder = context.folder / "site"
     folder.mkdir()
     write_files(folder)
+    context.open_to_all(folder)
     behind = context.free_port()
     server = context.server(lambda port: configuration(folder, port, behind))
     listed = list(resources())

@@ -64,6 +64,19 @@ class Context:
     def free_port():
         return free_port()
 
+    def certificate(self):
+        """The files of a certificate for localhost and of its key."""
+        chain, key = self.folder / "chain.pem", self.folder / "key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost",
+                        "-keyout", key, "-out", chain], check=True, capture_output=True)
+        return chain, key
+
+    @staticmethod
+    def open_to_all(*folders, folder_mode=0o755):
+        """Lets applications, which run as another user, read all below these folders, and write there with the mode 777."""
+        for each in (path for folder in folders for path in (folder, *folder.rglob("*"))):
+            each.chmod(folder_mode if each.is_dir() else 0o644)
+
     def stop(self):
         for each in reversed(self.started):
             each.stop()
