@@ -19,6 +19,8 @@ struct Decisions {
     fields: RefCell<FieldLines>,
     /// The user, if a guard has identified one.
     user: RefCell<Vec<u8>>,
+    /// A guard has authenticated the client, with or without a name.
+    is_authenticated: Cell<bool>,
     /// Only the server sets the CORS fields of the response.
     says_of_origins: Cell<bool>,
 }
@@ -56,6 +58,30 @@ impl Admission {
         if let Some(decisions) = self.0.get() {
             out.extend_from_slice(&decisions.user.borrow());
         }
+    }
+
+    /// Called when a guard has authenticated the client.
+    pub fn note_authenticated(&self) {
+        self.decisions().is_authenticated.set(true);
+    }
+
+    /// True if a response may be the client's own.
+    pub fn is_authenticated(&self) -> bool {
+        let decisions = self.0.get();
+        decisions.is_some_and(|decisions| decisions.is_authenticated.get())
+    }
+
+    /// The same client, for a request that the server makes in place of its own.
+    #[must_use]
+    pub fn of_same_client(&self) -> Self {
+        let same = Self::default();
+        if let Some(decisions) = self.0.get() {
+            same.name_user(&decisions.user.borrow());
+            same.decisions()
+                .is_authenticated
+                .set(decisions.is_authenticated.get());
+        }
+        same
     }
 
     /// Adds a field to the response.

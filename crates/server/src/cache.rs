@@ -30,7 +30,7 @@ use crate::exchange::channel::Channel;
 use crate::exchange::client::{ClientSide, Ends};
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::request::Request;
-use crate::exchange::respond::{Own, Persistence};
+use crate::exchange::respond::Own;
 use crate::exchange_step::{ExchangeStep, Fetch};
 use crate::gunzip;
 use crate::internal_redirect::{self, ErrorResponse};
@@ -368,14 +368,7 @@ fn serve(
     };
     // Both are below the length, which is in memory.
     let body = stored.body.slice(bytes.start as usize..bytes.end as usize);
-    match Response::stored(writer, body, request, output) {
-        Ok(sent) => sent.into(),
-        // Nothing of it has been sent.
-        Err(_) => {
-            output.discard();
-            ExchangeStep::End(Persistence::Close)
-        }
-    }
+    Response::stored(writer, body, request, output).into()
 }
 
 /// Counts a use of a stored response, and returns the fields that are computed for it.

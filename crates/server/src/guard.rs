@@ -98,15 +98,14 @@ pub(crate) async fn wait(
             };
             plan.changes.edits.retain(|edit| !is_set(edit));
             plan.changes.edits.extend(added);
-            // A response to an authenticated user is for others only if it permits that itself.
-            let is_known = request
+            let is_authenticated = request
                 .snapshot
                 .guards
                 .of(&plan.guards)
                 .filter_map(|guard| guard.identity.as_ref())
                 .any(|identity| identity.model.names_client());
-            if let Some(asked) = &mut plan.asked {
-                asked.is_authorized |= is_known;
+            if is_authenticated {
+                request.exchange.admission.note_authenticated();
             }
             Ok(Ok(plan))
         }

@@ -112,7 +112,9 @@ fn stages(
     }
     if from <= Stage::Mirror {
         mirror::copy(request, &body);
-        if plan.asked.is_some() {
+        if let Some(asked) = &mut plan.asked {
+            // A response to an authenticated user is for others only if it permits that itself, also after an internal redirect.
+            asked.is_authorized |= request.exchange.admission.is_authenticated();
             return cache::look(request, plan, output);
         }
         if let Err(refusal) = handshake_check::check(request, &mut plan) {

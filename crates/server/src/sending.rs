@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 use bytes::{Buf as _, Bytes};
 use tutti_conn::output::{Gone, Output};
 use tutti_files::cache::Content;
-use tutti_http::Trailers;
+use tutti_http::{Trailers, Version};
 
 use crate::exchange::request::Request;
-use crate::exchange::respond::Own;
+use crate::exchange::respond::{Own, Persistence};
 use crate::plan::Changes;
 use crate::transfer;
 use crate::writer::{Body, Head, Response, Segment, Writer, Written};
@@ -54,23 +54,29 @@ impl Whole<'_> {
 }
 
 impl Response {
-    /// A stored response: a small one is put into the output.
+    /// A stored response: a small one is put into the output. One that is changed may fail, which ends the connection, so it is sent where
+    /// the responses before it have been sent.
     pub(crate) fn stored(
         mut writer: Writer,
         body: Bytes,
         request: &Request<'_>,
         output: &mut Output,
-    ) -> Result<Written, Gone> {
-        if body.len() > PIECE_BYTES {
-            return Ok(Written::Rest(Box::new(Self {
+    ) -> Written {
+        if body.len() > PIECE_BYTES || writer.is_transformed() {
+            return Written::Rest(Box::new(Self {
                 writer,
                 body: Body::Stored(body),
                 lingers: false,
-            })));
+            }));
         }
-        writer.write(request, std::iter::once(&*body), output)?;
-        writer.finish(request, Trailers::default(), output)?;
-        Ok(writer.end(request, output))
+        let written = writer
+            .write(request, std::iter::once(&*body), output)
+            .and_then(|()| writer.finish(request, Trailers::default(), output));
+        match written {
+            Ok(()) => writer.end(request, output),
+            // Only a body that is changed fails.
+            Err(_) => Written::End(Persistence::Close),
+        }
     }
 
     /// Sends the rest, and logs the request.
@@ -102,6 +108,10 @@ impl Response {
             },
         };
         if let Err(gone) = outcome {
+            // The responses before it in the pipeline are complete. In HTTP/1.0, the end of the connection could end this one, too.
+            if request.view.version() >= Version::Http11 {
+                let _ = request.client.channel.try_send(output);
+            }
             self.writer.log(request);
             return Err(gone);
         }

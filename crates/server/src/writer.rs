@@ -82,6 +82,8 @@ impl Encoder {
 pub(crate) struct Writer {
     status: u16,
     framing: ResponseFraming,
+    /// The bytes of the body, if that is known.
+    length: Option<u64>,
     pub(crate) persistence: Persistence,
     /// Set if the body is compressed and the client gets one.
     encoder: Option<Box<Encoder>>,
@@ -152,13 +154,15 @@ impl Writer {
             Choice::Compress(compressor) => Encoder::new(request.client, compressor),
             Choice::Never | Choice::NotThis => None,
         };
+        let length = head
+            .length
+            .filter(|_| encoder.is_none() && replacer.is_none());
         let decision = frame_response(&ResponseQuestion {
             version: request.view.version(),
             method: request.view.method(),
             status,
-            body: head
-                .length
-                .filter(|_| encoder.is_none() && replacer.is_none() && !is_chunked)
+            body: length
+                .filter(|_| !is_chunked)
                 .map_or(DeclaredBody::Unknown, DeclaredBody::Length),
             keep_alive: request.persistence().is_open() && head.may_persist,
         });
@@ -186,12 +190,7 @@ impl Writer {
             recording.add_cache_status(sent, altered, sent_status);
         }
         response.frame(&decision);
-        let may_trail = match decision.framing {
-            ResponseFraming::NoBody => false,
-            ResponseFraming::Chunked => true,
-            _ => request.view.version() >= Version::Http2,
-        };
-        let has_trailers = has_trailers && may_trail;
+        let has_trailers = has_trailers && can_trail(request, decision.framing);
         if has_trailers {
             let names = own_trailers::names(request);
             response.fields.push(b"Trailer", &names);
@@ -199,6 +198,7 @@ impl Writer {
         request.adjust(changes, &mut response);
         let has_body = decision.framing != ResponseFraming::NoBody;
         Self {
+            length: length.filter(|_| has_body),
             recording,
             has_trailers,
             gunzip: gunzip.into_body().filter(|_| has_body),
@@ -222,6 +222,10 @@ impl Writer {
         Self {
             status,
             framing,
+            length: match framing {
+                ResponseFraming::Length(length) => Some(length),
+                _ => None,
+            },
             persistence,
             encoder: encoder
                 .filter(|_| framing != ResponseFraming::NoBody)
@@ -343,14 +347,7 @@ impl Writer {
                 .encode(pieces, output)
                 .map_err(|error| self.failed(request, &error));
         }
-        let mut length: u64 = pieces.clone().map(|piece| piece.len() as u64).sum();
-        match self.framing {
-            ResponseFraming::NoBody => return Ok(()),
-            ResponseFraming::Length(declared) => {
-                length = length.min(declared.saturating_sub(self.body_bytes));
-            }
-            ResponseFraming::Chunked | ResponseFraming::UntilClose => {}
-        }
+        let length = self.sent_of(pieces.clone().map(|piece| piece.len() as u64).sum());
         if length == 0 {
             return Ok(());
         }
@@ -403,13 +400,21 @@ impl Writer {
         Ok(())
     }
 
+    /// The part of the next `length` bytes that is sent. Bytes beyond the declared length would be taken for the next response.
+    fn sent_of(&self, length: u64) -> u64 {
+        match self.length {
+            _ if self.framing == ResponseFraming::NoBody => 0,
+            Some(declared) => length.min(declared.saturating_sub(self.body_bytes)),
+            None => length,
+        }
+    }
+
     /// True if these `length` bytes complete the response.
     pub(crate) fn is_last(&self, length: usize) -> bool {
-        match self.framing {
-            ResponseFraming::NoBody => true,
-            ResponseFraming::Length(declared) => self.body_bytes + length as u64 >= declared,
-            ResponseFraming::Chunked | ResponseFraming::UntilClose => false,
-        }
+        self.framing == ResponseFraming::NoBody
+            || self
+                .length
+                .is_some_and(|declared| self.body_bytes + length as u64 >= declared)
     }
 
     /// Has the cache record what has arrived, and store it when it is complete.
@@ -422,8 +427,7 @@ impl Writer {
             readable.copy_to(&mut piece);
             recording.write(|body| body.extend_from_slice(&piece), piece.len(), now());
         }
-        let is_whole =
-            !matches!(self.framing, ResponseFraming::Length(_)) || self.is_last(readable.len());
+        let is_whole = self.length.is_none() || self.is_last(readable.len());
         if readable.finished && is_whole {
             recording.finish();
         }
@@ -437,16 +441,13 @@ impl Writer {
         trailers: Trailers,
         output: &mut Output,
     ) -> Result<(), Gone> {
-        let mut length = readable.len();
+        // It is not more than `readable` has.
+        let length = self.sent_of(readable.len() as u64) as usize;
+        // The client of a response that is cut short must see that.
+        let is_end = readable.finished && (self.length.is_none() || self.is_last(length));
         let mut suffix: &[u8] = b"";
         let with_trailers;
         match self.framing {
-            ResponseFraming::NoBody => length = 0,
-            // Bytes beyond the declared length are not sent: they would be taken for the next response.
-            ResponseFraming::Length(declared) => {
-                let left = declared.saturating_sub(self.body_bytes);
-                length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
-            }
             ResponseFraming::Chunked => {
                 if length > 0 {
                     output
@@ -454,14 +455,14 @@ impl Writer {
                         .extend_from_slice(chunk_head(length, &mut [0; 18]));
                     suffix = b"\r\n";
                 }
-                if readable.finished {
+                if is_end {
                     suffix = if length > 0 {
                         b"\r\n0\r\n\r\n"
                     } else {
                         LAST_CHUNK
                     };
                 }
-                if !trailers.is_empty() {
+                if is_end && !trailers.is_empty() {
                     let mut text: Vec<u8> = Vec::new();
                     if length > 0 {
                         text.extend_from_slice(b"\r\n");
@@ -471,7 +472,7 @@ impl Writer {
                     suffix = &with_trailers;
                 }
             }
-            ResponseFraming::UntilClose => {}
+            ResponseFraming::NoBody | ResponseFraming::Length(_) | ResponseFraming::UntilClose => {}
         }
         if !trailers.is_empty()
             && let Channel::Stream(stream) = &client.channel
@@ -530,8 +531,8 @@ impl Writer {
 
     /// Fails if fewer bytes have arrived than declared: the client must see that the rest is missing.
     pub(crate) fn check_whole(&self) -> Result<(), Gone> {
-        match self.framing {
-            ResponseFraming::Length(declared) if self.body_bytes < declared => Err(Gone::Closed),
+        match self.length {
+            Some(declared) if self.body_bytes < declared => Err(Gone::Closed),
             _ => Ok(()),
         }
     }
@@ -555,6 +556,15 @@ impl Writer {
         self.log(request);
         request.client.local.give_fields(self.head);
         Written::End(self.persistence)
+    }
+}
+
+/// True if fields can follow a body that is framed like this.
+fn can_trail(request: &Request<'_>, framing: ResponseFraming) -> bool {
+    match framing {
+        ResponseFraming::NoBody => false,
+        ResponseFraming::Chunked => true,
+        _ => request.view.version() >= Version::Http2,
     }
 }
 

@@ -105,7 +105,7 @@ fn a_client_of_http1_gets_fields_that_the_head_has_announced_if_it_takes_them() 
         ("/trail?announced=1", "TE: gzip\r\n"),
         ("/trail", "TE: trailers\r\n"),
         // A body with a length has no place for them.
-        ("/trail?announced=1&length=1", "TE: trailers\r\n"),
+        ("/trail?announced=1&length=4", "TE: trailers\r\n"),
     ] {
         let answer = ask(target, fields);
         assert!(answer.contains("body"), "{answer}");
@@ -142,15 +142,38 @@ fn a_client_of_http2_gets_fields_also_unannounced() {
         check(&trailers);
     }
     // With a length, the head must announce the trailer fields.
-    let asked = TrailerRequest::get("/trail?length=1");
+    let asked = TrailerRequest::get("/trail?length=4");
     let (head, body, trailers) = over_http2(app.site.address(), asked, || {});
     assert_eq!(
         (&head["content-length"], body.len()),
         (&"4".parse().unwrap(), 4)
     );
     assert!(trailers.is_empty(), "{trailers:?}");
-    let asked = TrailerRequest::get("/trail?length=1&announced=1");
+    let asked = TrailerRequest::get("/trail?length=4&announced=1");
     check(&over_http2(app.site.address(), asked, || {}).2);
+}
+
+/// The server's own trailer fields take the length off the head, and the client must see nevertheless that a response was cut short.
+#[test]
+fn a_response_with_the_servers_trailers_has_the_declared_length() {
+    let app = App::new(1);
+    let ask = |length: &str| {
+        let target = format!("/own/trail?length={length}");
+        app.site.exchange(format!(
+            "GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nTE: trailers\r\n\r\n"
+        ))
+    };
+    for (length, body) in [("4", "4\r\nbody\r\n"), ("3", "3\r\nbod\r\n")] {
+        let answer = ask(length);
+        let end = format!("\r\n\r\n{body}0\r\nX-Own: yes\r\n\r\n");
+        assert!(answer.ends_with(&end), "{length}: {answer}");
+    }
+    let answer = ask("5");
+    assert!(
+        answer.contains("\r\nTransfer-Encoding: chunked\r\n"),
+        "{answer}"
+    );
+    assert!(answer.ends_with("\r\n\r\n4\r\nbody\r\n"), "{answer}");
 }
 
 /// A response without trailer fields has its length as usual, and HEAD has none.

@@ -369,6 +369,29 @@ fn a_gzip_body_that_is_wrong_or_a_bomb_is_cut_off() {
     assert!(accepting.is_whole);
 }
 
+/// A page that cannot be sent whole ends the connection. The responses before it in the pipeline have been sent.
+#[test]
+fn an_overgrown_page_takes_no_earlier_response_along() {
+    let long = "x".repeat(64 * 1024);
+    let steps = format!(
+        r#"{{"match": {{"uri": "/first"}}, "action": {{"return": 200, "body": "the first"}}}},
+           {{"action": {{"share": "FOLDER$uri", "replace": {{"find": "a", "with": "{long}"}},
+                "access_log": {{"path": "FOLDER/access.log", "format": "$uri $status"}}}}}}"#
+    );
+    let site = site(None, "", &steps);
+    site.write("page.html", "a".repeat(16 * 1024));
+    site.age("page.html");
+    // Small files are in memory from the second request on.
+    for _ in 0..3 {
+        let answer = site.exchange(
+            "GET /first HTTP/1.1\r\nHost: test\r\n\r\nGET /page.html HTTP/1.1\r\nHost: test\r\n\r\n",
+        );
+        assert!(answer.contains("\r\n\r\nthe first"), "{answer}");
+    }
+    let log = std::fs::read_to_string(site.path().join("access.log")).unwrap();
+    assert_eq!(log, "/page.html 200\n".repeat(3));
+}
+
 #[test]
 fn texts_are_replaced_in_pages() {
     let backend = answering(

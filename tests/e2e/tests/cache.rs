@@ -860,20 +860,31 @@ fn the_cases_for_http_caches_pass() {
 }
 
 #[test]
-fn what_somebody_gets_who_is_known_is_not_for_others() {
-    let origin = counting("Cache-Control: max-age=600\r\n");
+fn the_response_to_an_authenticated_client_is_not_for_others() {
+    let origin = Origin::start(|head| {
+        let kept = "Cache-Control: max-age=600\r\n";
+        match head.starts_with("GET /led") {
+            true => answer(200, "X-Accel-Redirect: /inner/x\r\n", ""),
+            false => answer(200, kept, "page"),
+        }
+    });
     let server = Server::start(&ServerOptions::default());
     let key = server.write("key", "a secret that is long enough for HS256");
     let jwt = json!({"algorithms": ["HS256"], "key_file": key, "cookie": "token"});
+    let cache = json!({"store": "pages", "cookies": []});
     server.put(
         "/config",
         &json!({
-            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
-            "routes": [{"action": {
-                "authenticate": {"jwt": jwt},
-                "proxy": origin.url(),
-                "cache": {"store": "pages", "cookies": []},
-            }}],
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes/site"}},
+            "routes": {
+                "site": [{"action": {
+                    "authenticate": {"jwt": jwt},
+                    "proxy": origin.url(),
+                    "cache": cache,
+                    "internal": {"/inner/": "routes/inner"},
+                }}],
+                "inner": [{"action": {"proxy": origin.url(), "cache": cache}}],
+            },
             "settings": {"cache": {"pages": {}}},
         }),
     );
@@ -890,12 +901,18 @@ print((text + b'.' + base64.urlsafe_b64encode(digest).rstrip(b'=')).decode())
         .unwrap();
     let token = String::from_utf8(made.stdout).unwrap();
     let fields = format!("Cookie: token={}\r\n", token.trim());
-    for _ in 0..2 {
-        let reply = send(&server, "GET", "/", &fields);
-        assert_eq!(reply.status, 200, "{}: {}", reply.text(), server.log());
+    // Also the response that an internal redirect leads to.
+    for target in ["/", "/", "/led", "/led"] {
+        let reply = send(&server, "GET", target, &fields);
+        assert_eq!(
+            (reply.status, reply.text().as_str()),
+            (200, "page"),
+            "{target}: {}",
+            server.log()
+        );
         assert!(
             cache_status(&reply).ends_with("detail=authorization"),
-            "{}",
+            "{target}: {}",
             cache_status(&reply)
         );
     }

@@ -137,6 +137,49 @@ fn the_user_reaches_php_python_perl_and_ruby() {
     each_gets_its_user(&server, &applications);
 }
 
+/// Parts of a page; all but the first one are for a user.
+const PARTS: &str = r#"
+PAGE = b"".join(b"%05d " % number for number in range(500))
+
+def application(environ, start_response):
+    first, last = environ["HTTP_RANGE"].removeprefix("bytes=").split("-")
+    if first != "0" and environ.get("REMOTE_USER") != "anna":
+        start_response("403 Forbidden", [])
+        return []
+    headers = [("Content-Type", "text/plain"), ("Cache-Control", "public, max-age=600"), ("ETag", '"a"')]
+    part = PAGE[int(first):int(last) + 1]
+    range = "bytes %s-%d/%d" % (first, int(first) + len(part) - 1, len(PAGE))
+    start_response("206 Partial Content", headers + [("Content-Range", range), ("Content-Length", str(len(part)))])
+    return [part]
+"#;
+
+/// The slices of a response are requested by the server, in place of the client.
+#[test]
+fn the_user_is_that_of_each_slice() {
+    let server = Server::start(&ServerOptions::default());
+    server.write("parts.py", PARTS);
+    let cache = json!({"store": "pages", "slice": 1024, "key": "$uri"});
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {server.address().to_string(): {"pass": "routes"}},
+            "routes": [
+                {"match": {"query": "private"}, "action": {
+                    "authenticate": {"basic": {"users": {"anna": SECRET}}}, "pass": "applications/parts", "cache": cache
+                }},
+                {"action": {"pass": "applications/parts", "cache": cache}}
+            ],
+            "applications": {"parts": {"type": "python", "path": server.folder(), "module": "parts"}},
+            "settings": {"cache": {"pages": {}}}
+        }),
+    );
+    let page: String = (0..500).map(|number| format!("{number:05} ")).collect();
+    let first = ask(&server, "a.example", "", "Range: bytes=0-5\r\n");
+    assert_eq!((first.status, first.text().as_str()), (206, "00000 "));
+    let reply = ask(&server, "a.example", "private", ANNA);
+    assert_eq!((reply.status, reply.text() == page), (200, true));
+}
+
 #[test]
 fn the_user_reaches_java_in_each_generation_of_servlets() {
     // Builds the jars.

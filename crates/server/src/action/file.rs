@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 use tutti_config::model::Compressor;
 use tutti_conn::output::Output;
@@ -11,7 +12,7 @@ use tutti_files::conditional::{PreconditionResult, Validators};
 use tutti_files::range::{self, ByteRange, Requested};
 use tutti_http::{
     ConnectionField, DeclaredBody, FieldLines, NO_FIELDS, OutgoingHead, ResponseFraming,
-    ResponseQuestion, Trailers, frame_response, write_field,
+    ResponseQuestion, frame_response, write_field,
 };
 use tutti_pool::Level;
 
@@ -139,30 +140,22 @@ fn transformed(
         may_persist: true,
         may_have_trailers: false,
     };
-    let mut writer = Writer::begin(request, &head, fields.iter(), changes, output);
+    let writer = Writer::begin(request, &head, fields.iter(), changes, output);
     let sent = match &file.content {
-        _ if request.is_head() => Ok(writer.end(request, output)),
-        Content::Bytes(bytes) => writer
-            .write(request, std::iter::once(&**bytes), output)
-            .and_then(|()| writer.finish(request, Trailers::default(), output))
-            .map(|()| writer.end(request, output)),
-        Content::Descriptor(_) => Ok(Written::Rest(Box::new(Response {
+        _ if request.is_head() => writer.end(request, output),
+        Content::Bytes(bytes) => {
+            Response::stored(writer, Bytes::copy_from_slice(bytes), request, output)
+        }
+        Content::Descriptor(_) => Written::Rest(Box::new(Response {
             writer,
             body: Body::File(
                 Rc::clone(&file),
                 SmallVec::from_iter([Segment::File(0..file.size)]),
             ),
             lingers: false,
-        }))),
+        })),
     };
-    match sent {
-        Ok(sent) => sent.into(),
-        // Nothing of it has been sent.
-        Err(_) => {
-            output.discard();
-            ExchangeStep::End(Persistence::Close)
-        }
-    }
+    sent.into()
 }
 
 /// The validators of a file with replaced texts.

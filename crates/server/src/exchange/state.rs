@@ -123,7 +123,10 @@ impl Exchange {
     /// The exchange of an equal request that the server makes itself; it is neither counted nor logged.
     pub(crate) fn for_refresh(&self, local: &Local, is_https: bool) -> Self {
         let now = Instant::now();
-        let own = Self::at(local, self.connection, now, now);
+        let own = Self {
+            admission: self.admission.of_same_client(),
+            ..Self::at(local, self.connection, now, now)
+        };
         own.is_logged.set(true);
         own.settings.set(self.settings.get());
         own.answerer.set(self.answerer.get());

@@ -69,6 +69,8 @@ impl App {
                      "access_log": {{"path": "{folder}/access.log", "format": "$request_line $status $body_bytes_sent"}},
                      "routes": [{{"match": {{"uri": "/headers"}}, "action":
                                    {{"pass": "applications/app", "response_headers": {{"X-Added": "$uri", "Content-Type": null}}}}}},
+                                {{"match": {{"uri": "/own/*"}}, "action":
+                                   {{"rewrite": "/trail", "pass": "applications/app", "trailers": {{"X-Own": "yes"}}}}}},
                                 {{"match": {{"uri": "/rewrite"}}, "action": {{"rewrite": "/head", "pass": "applications/app"}}}},
                                 {{"action": {{"share": "{folder}/www$uri", "fallback": {{"pass": "applications/app"}}}}}}],
                      "applications": {{"app": {{"type": "php", "root": "{folder}"}}}}}}"#

@@ -312,9 +312,12 @@ fn trail(exchange: &mut Exchange) {
         (b"Authorization", b"x"),
         (b"X-End", b"z"),
     ];
-    let asked = |name| number(&exchange.request(), name).is_some();
-    let announced = asked("announced").then_some((&b"Trailer"[..], &b"X-Sum, X-End"[..]));
-    let length = asked("length").then_some((&b"Content-Length"[..], &b"4"[..]));
+    let asked = |name| number(&exchange.request(), name);
+    let announced = asked("announced").map(|_| (&b"Trailer"[..], &b"X-Sum, X-End"[..]));
+    let length = asked("length").map(|length| length.to_string());
+    let length = length
+        .as_ref()
+        .map(|text| (&b"Content-Length"[..], text.as_bytes()));
     let fields: Vec<_> = announced.into_iter().chain(length).collect();
     let _ = exchange.interim(103, hints);
     if exchange.start(200, fields).is_err() || exchange.write(b"body").is_err() {
