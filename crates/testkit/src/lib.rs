@@ -28,8 +28,11 @@ pub mod wire;
 #[cfg(feature = "workers")]
 pub mod workers;
 
+use std::fs::{File, Permissions};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use client::{Reply, request};
@@ -112,20 +115,41 @@ pub fn is_root() -> bool {
     tutti_sys::credentials::is_root()
 }
 
-/// Returns a port of 127.0.0.1 on which no process listens right now.
+/// Returns a port of 127.0.0.1 on which no process listens right now, and which no other test gets while this process runs.
 pub fn free_port() -> u16 {
-    // Below those that the kernel hands out (ip_local_port_range), which any process may get before it is used here; each only once, and
-    // processes that run side by side begin at different ones.
-    const FIRST: u32 = 12_000;
-    const COUNT: u32 = 20_000;
+    // Below those that the kernel hands out (ip_local_port_range), which any process may get before it is used here.
+    const FIRST: u16 = 12_000;
+    const COUNT: u16 = 20_000;
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Processes that run side by side begin at different ones.
     let start = std::process::id().wrapping_mul(97);
     for _ in 0..COUNT {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(start) % COUNT + FIRST;
-        let port = u16::try_from(number).expect("below 32,000");
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(start) % u32::from(COUNT);
+        let port = FIRST + u16::try_from(number).expect("less than COUNT");
+        if is_reserved(port) && std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
     panic!("no free port");
+}
+
+/// Reserves a port for this process, until it ends; false: another process has it. Between the look at a port and its use, half a second
+/// may pass.
+fn is_reserved(port: u16) -> bool {
+    static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join("tutti-test-ports");
+    // Tests of several users share it.
+    if std::fs::create_dir(&folder).is_ok() {
+        std::fs::set_permissions(&folder, Permissions::from_mode(0o1777)).expect("an own folder");
+    }
+    let path = folder.join(port.to_string());
+    let Ok(file) = File::options().create(true).append(true).open(path) else {
+        return false;
+    };
+    if file.try_lock().is_err() {
+        return false;
+    }
+    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    reserved.push(file);
+    true
 }
