@@ -406,14 +406,17 @@ impl Keeper {
         if let Some(hint) = hint.filter(|hint| !pause.is_zero() || *hint == KILLED) {
             line.push_str(&format!("; hint: {hint}"));
         }
+        {
+            let mut status = lock(&self.status);
+            status.restarts += 1;
+            status.last = Some(LastEnd {
+                at: SystemTime::now(),
+                how,
+                output,
+            });
+        }
+        // Last: a reader of the line finds its end in the status.
         log(&self.around, level, &line);
-        let mut status = lock(&self.status);
-        status.restarts += 1;
-        status.last = Some(LastEnd {
-            at: SystemTime::now(),
-            how,
-            output,
-        });
         Some(pause)
     }
 }

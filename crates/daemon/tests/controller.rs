@@ -43,14 +43,20 @@ fn stored(server: &Server) -> Value {
     serde_json::from_slice(&text).unwrap()
 }
 
-/// Makes a change in another thread.
+/// Sends a change, and waits for the answer in another thread.
 fn put_meanwhile(server: &Server, path: &str, value: &Value) -> JoinHandle<Option<Reply>> {
-    let (control, path, body) = (
-        server.control().to_path_buf(),
-        path.to_owned(),
-        value.to_string(),
+    let body = value.to_string();
+    let mut stream = UnixStream::connect(server.control()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "PUT {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
     );
-    std::thread::spawn(move || client::control(&control, "PUT", &path, body.as_bytes()).ok())
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    std::thread::spawn(move || {
+        let reply = client::read_reply(&mut stream, &mut Vec::new(), "PUT");
+        reply.ok().flatten()
+    })
 }
 
 /// Returns a sample host whose start waits for a file, once another exists: the options, the folder, and both files.

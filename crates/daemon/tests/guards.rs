@@ -304,13 +304,12 @@ fn a_prototype_that_stands_still_is_replaced() {
         "prototype process {prototype} does not reap its processes"
     ));
     // It is noticed even if it has nothing to do.
-    wait_until("there is another one", || {
-        server
-            .prototypes("sample")
-            .iter()
-            .any(|pid| *pid != prototype)
+    let mut found = Vec::new();
+    wait_until("there is another one alone", || {
+        found = server.prototypes("sample");
+        found.len() == 1 && found[0] != prototype
     });
-    let prototype = server.prototypes("sample")[0];
+    let prototype = found[0];
     signal::send(prototype, libc::SIGSTOP).unwrap();
     wait_until("the log reports it", || {
         server.status("/applications/sample/processes")["stopped"] == 1

@@ -214,6 +214,7 @@ fn a_whole_request_has_a_limit_of_time() {
     }
     site.log.wait_for("the `timeout` of the whole request");
     assert!(other.requests().is_empty());
+    let options = r#""timeout": 3, "read_timeout": 60"#;
     let site = upstream(&format!(r#""{}": {{}}"#, trickling.address), options);
     let answer = site.exchange("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     assert!(answer.ends_with("\r\n\r\nx"), "{answer}");

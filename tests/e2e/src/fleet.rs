@@ -21,13 +21,16 @@ pub struct Fleet {
     pub wrapper: Vec<String>,
 }
 
-/// The life of a node's answer in the store, in seconds: the shortest that etcd takes.
-const LIFE: &str = "2";
+/// The life of a node's answer in the store, in seconds: it outlives what a busy machine keeps a node from saying that it is there.
+const LIFE: &str = "8";
+
+/// The time that a member of the store has for an answer, in seconds.
+const PATIENCE: &str = "2";
 
 /// The environment of a server that notices silence soon.
 pub fn environment() -> [String; 2] {
     [
-        "TUTTI_FLEET_PATIENCE=0.5".to_owned(),
+        format!("TUTTI_FLEET_PATIENCE={PATIENCE}"),
         format!("TUTTI_FLEET_LIFE={LIFE}"),
     ]
 }
@@ -110,7 +113,7 @@ impl Fleet {
             .args(arguments)
             .env("TUTTI_SOURCE", &self.source)
             // Elections take a moment.
-            .env("TUTTI_FLEET_PATIENCE", "2")
+            .env("TUTTI_FLEET_PATIENCE", PATIENCE)
             .env("NO_COLOR", "1");
         command
     }

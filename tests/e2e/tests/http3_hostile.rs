@@ -1,7 +1,7 @@
 //! Clients of HTTP/3 that break its rules, make work without asking for anything, or pack much into little. Others are served all the while.
 
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quinn::{Connection, ConnectionError};
 use serde_json::json;
@@ -9,7 +9,7 @@ use tutti_e2e::http3::{Http3Client, connect_quic};
 use tutti_e2e::http3_raw::{DATA, Field, HEADERS, Outcome, Raw, frame, head, section};
 use tutti_e2e::http3_site::{self, run};
 use tutti_e2e::python::environment;
-use tutti_testkit::Server;
+use tutti_testkit::{PATIENCE, Server};
 
 const STREAM_CREATION_ERROR: u64 = 0x103;
 const CLOSED_CRITICAL_STREAM: u64 = 0x104;
@@ -288,7 +288,19 @@ fn handshakes_that_do_not_go_on_cost_others_a_round_trip_at_most() {
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        assert!(was_asked);
+        // Its answers are late on a busy machine, and packets that its socket had no room for come again.
+        let mut again = first.iter().cycle();
+        let end = Instant::now() + PATIENCE;
+        while !was_asked {
+            assert!(Instant::now() < end, "nobody is asked to try again");
+            sender
+                .send_to(again.next().unwrap(), server.address())
+                .unwrap();
+            while let Ok(length) = sender.recv(&mut room) {
+                was_asked |= length > 0 && room[0] & 0xf0 == 0xf0;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         serves(&server).await;
     });
 }

@@ -237,9 +237,10 @@ fn status_is_right_when_a_change_or_a_restart_is_answered() {
             json!({"running": count, "starting": 0, "idle": count})
         );
         assert_eq!(server.get("/").text(), "hello");
-        assert_eq!(server.status("/applications/site/requests/active"), 0);
-        // Its worker goes on a little after its answer.
-        wait_until("its worker is idle", || numbers()["idle"] == count);
+        // Router and worker go on a little after the answer.
+        wait_until("nothing is under way", || {
+            server.status("/applications/site/requests/active") == 0 && numbers()["idle"] == count
+        });
     }
 }
 

@@ -4,7 +4,7 @@
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish?file=PATH` (answers, then works on
 //! until that file is there); `/flush?file=PATH` (two pieces, the second when that file is there); `/trail?announced=1&length=1&file=PATH` (an answer before the one, and fields behind it); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
-//! Orders for its start are JSON in the variable `SAMPLE` of its environment: `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; loading waits `load_while` a file is there; a worker waits `start_while` a file is there that does not list its process. Where workers have events, they run
+//! Orders for its start are JSON in the variable `SAMPLE` of its environment: `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_once` the one that finds that file, and takes it away, `fail_prototype_while` the prototype; loading waits `load_while` a file is there; a worker waits `start_while` a file is there that does not list its process. Where workers have events, they run
 //! event loops.
 
 mod looping;
@@ -35,6 +35,8 @@ struct App {
     fail_worker: Option<String>,
     /// No worker starts while this file is there.
     fail_while: Option<String>,
+    /// The worker that takes this file away does not start.
+    fail_once: Option<String>,
     /// A worker starts when this file is gone or lists its process.
     start_while: Option<String>,
     held: Vec<Vec<u8>>,
@@ -79,6 +81,7 @@ impl Host for Sample {
             worker: u32::MAX,
             fail_worker: text("fail_worker"),
             fail_while: text("fail_while"),
+            fail_once: text("fail_once"),
             start_while: text("start_while"),
             held: Vec::new(),
             has_loop: start.worker_events,
@@ -90,8 +93,9 @@ impl Host for Sample {
         while app.start_while.as_deref().is_some_and(is_held) {
             pause(GLANCE);
         }
-        if let Some(path) = &app.fail_while
-            && std::path::Path::new(path).exists()
+        let is_taken = |path: &str| std::fs::remove_file(path).is_ok();
+        if app.fail_while.as_deref().is_some_and(is_there)
+            || app.fail_once.as_deref().is_some_and(is_taken)
         {
             return Err(StartError::new("starting the sample's worker", "not yet"));
         }
@@ -118,6 +122,7 @@ impl Host for Sample {
                 worker: first + index,
                 fail_worker: None,
                 fail_while: None,
+                fail_once: None,
                 start_while: None,
                 held: Vec::new(),
                 has_loop: false,
