@@ -184,14 +184,14 @@ def story(port, cases):
 
 
 def run(context):
-    host = context.module("tutti-python3*")
+    context.module("tutti-python*")
     folder = context.folder / "application"
     folder.mkdir()
     folder.chmod(0o755)
     (folder / "echo.py").write_text(APPLICATION)
     data = context.crate(*CRATE) / "fixtures"
     sys.path.insert(0, str(context.pip(*PACKAGES)))
-    application = {"type": "python " + host.name.removeprefix("tutti-python"), "path": str(folder), "module": "echo", "callable": "application"}
+    application = {"type": "python", "path": str(folder), "module": "echo", "callable": "application"}
     server = context.server(lambda port: {
         "listeners": {f"127.0.0.1:{port}": {"pass": "applications/echo"}},
         "applications": {"echo": application},

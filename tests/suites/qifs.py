@@ -96,7 +96,7 @@ async def exchange(port, lists):
 
 
 def run(context):
-    host = context.module("tutti-python3*")
+    context.module("tutti-python*")
     data = context.sdist(SOURCE) / "vendor/ls-qpack/test/qifs"
     sys.path.insert(0, str(context.pip(*PACKAGES)))
     folder = context.folder / "application"
@@ -104,7 +104,7 @@ def run(context):
     folder.chmod(0o755)
     (folder / "echo.py").write_text(APPLICATION)
     chain, key = context.certificate()
-    application = {"type": "python " + host.name.removeprefix("tutti-python"), "path": str(folder), "module": "echo", "callable": "application"}
+    application = {"type": "python", "path": str(folder), "module": "echo", "callable": "application"}
     server = context.server(lambda port: {
         "listeners": {f"127.0.0.1:{port}": {
             "pass": "applications/echo", "http3": True, "tls": {"certificate": {"file": str(chain), "key": str(key)}}}},

@@ -14,7 +14,7 @@
 use std::hint::black_box;
 
 use tutti_http::http3::{decode, encode_fields, encode_response};
-use tutti_http::{MessageLimits, Progress, RequestHead};
+use tutti_http::{MessageLimits, Priority, Progress, RequestHead};
 
 include!("../benches/samples/heads.rs");
 
@@ -68,7 +68,17 @@ fn main() {
                 assert_eq!(outcome, Ok(()));
             }
         }
-        _ => panic!("usage: head_instructions browser|small|answer|request"),
+        Some("priority") => {
+            for _ in 0..ROUNDS {
+                black_box(Priority::parse(black_box(b"u=0, i")));
+            }
+        }
+        Some("no-priority") => {
+            for _ in 0..ROUNDS {
+                black_box(Priority::of_fields(bytes(black_box(&REQUEST[..13]))));
+            }
+        }
+        _ => panic!("usage: head_instructions browser|small|answer|request|priority|no-priority"),
     }
 }
 

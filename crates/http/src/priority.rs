@@ -1,8 +1,10 @@
 //! The priority of a response among others on its connection, as a client asks for it (RFC 9218).
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 
-use crate::field::list_members;
+use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor};
+use sfv::{BareItemFromInput, KeyRef, Parser};
 
 /// A priority; its order is the order of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,25 +26,94 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// Reads the value of a `Priority` field or a `PRIORITY_UPDATE` frame. Members that are not understood have no effect (§4).
+    /// Reads the `Priority` field among the fields of a request (§5). Its lines are one value (RFC 9110 §5.3).
+    pub fn of_fields<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Self {
+        let mut lines = fields.filter_map(|(name, value)| (name == b"priority").then_some(value));
+        let Some(first) = lines.next() else {
+            return Self::default();
+        };
+        let Some(second) = lines.next() else {
+            return Self::parse(first);
+        };
+        let mut value = [first, second].join(&b", "[..]);
+        for line in lines {
+            value.extend_from_slice(b", ");
+            value.extend_from_slice(line);
+        }
+        Self::parse(&value)
+    }
+
+    /// Reads the value of a `Priority` field or a `PRIORITY_UPDATE` frame. Members that are not understood have no effect (§4), and neither
+    /// has a value that is no dictionary (RFC 9651 §4.2).
     pub fn parse(value: &[u8]) -> Self {
-        let mut priority = Self::default();
-        for member in list_members(value) {
-            // Parameters have no meaning yet.
-            let member = member
-                .split(|byte| *byte == b';')
-                .next()
-                .unwrap_or_default();
-            match member.trim_ascii() {
-                [b'u', b'=', urgency @ b'0'..=b'7'] => priority.urgency = urgency - b'0',
-                b"i" | b"i=?1" => priority.is_incremental = true,
-                // The last member of a key counts (RFC 9651 §3.2), also if it is not understood.
-                b"u" | [b'u', b'=', ..] => priority.urgency = Self::default().urgency,
-                [b'i', b'=', ..] => priority.is_incremental = false,
-                _ => {}
+        let members = Members(Self::default());
+        let parsed = Parser::new(value).parse_dictionary_with_visitor(members);
+        parsed.unwrap_or_default()
+    }
+}
+
+/// Collects the members that are understood.
+struct Members(Priority);
+
+impl<'v> DictionaryVisitor<'v> for Members {
+    type Out = Priority;
+    type Error = Infallible;
+
+    fn entry(&mut self, key: &'v KeyRef) -> Result<impl EntryVisitor<'v>, Infallible> {
+        let Self(priority) = self;
+        Ok(match key.as_str() {
+            "u" => Some(Member::Urgency(&mut priority.urgency)),
+            "i" => Some(Member::Incremental(&mut priority.is_incremental)),
+            _ => None,
+        })
+    }
+
+    fn finish(self) -> Result<Priority, Infallible> {
+        Ok(self.0)
+    }
+}
+
+/// Where the value of a member belongs. The last member of a key counts (RFC 9651 §3.2), also if it is not understood.
+enum Member<'p> {
+    Urgency(&'p mut u8),
+    Incremental(&'p mut bool),
+}
+
+impl Member<'_> {
+    fn set(self, value: Option<&BareItemFromInput<'_>>) {
+        let default = Priority::default();
+        match self {
+            Self::Urgency(urgency) => {
+                let read = match value {
+                    Some(BareItemFromInput::Integer(number)) => u8::try_from(*number).ok(),
+                    _ => None,
+                };
+                *urgency = read.filter(|read| *read <= 7).unwrap_or(default.urgency);
+            }
+            Self::Incremental(is_incremental) => {
+                *is_incremental = match value {
+                    Some(BareItemFromInput::Boolean(is_set)) => *is_set,
+                    _ => default.is_incremental,
+                }
             }
         }
-        priority
+    }
+}
+
+impl<'v> EntryVisitor<'v> for Member<'_> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'v>, Infallible> {
+        Ok(|value: BareItemFromInput<'v>| {
+            self.set(Some(&value));
+            // Parameters have no meaning yet.
+            Ok::<_, Infallible>(Ignored)
+        })
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'v>, Infallible> {
+        self.set(None);
+        Ok(Ignored)
     }
 }
 
@@ -74,6 +145,13 @@ impl EarlyPriorities {
 mod tests {
     use super::*;
 
+    fn priority(urgency: u8, is_incremental: bool) -> Priority {
+        Priority {
+            urgency,
+            is_incremental,
+        }
+    }
+
     #[test]
     fn members_that_are_understood_count() {
         for (value, urgency, is_incremental) in [
@@ -86,13 +164,66 @@ mod tests {
             ("u=8", 3, false),
             ("u=1, u=8, i, i=1", 3, false),
             ("u=1, i, u", 3, true),
-            ("u=-1, x=2, u = 1, \u{e9}, i=1", 3, false),
+            ("u=-1, i=1, x=2", 3, false),
+            ("u=1.0, i=?1;a, urgency=0, I", 3, false),
+            ("u=1, u=(0 1), i, i=(1)", 3, false),
+            ("u=256", 3, false),
+            ("u=1, i, x=(\"a, b\" ?0);y=:AA==:", 1, true),
+            ("  u=1\t,\ti  ", 1, true),
         ] {
-            let expected = Priority {
-                urgency,
-                is_incremental,
-            };
-            assert_eq!(Priority::parse(value.as_bytes()), expected, "{value}");
+            assert_eq!(
+                Priority::parse(value.as_bytes()),
+                priority(urgency, is_incremental),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_no_dictionary_is_ignored_as_a_whole() {
+        for value in [
+            "u=1,",
+            ",u=1",
+            "u=1,,i",
+            "u=1, u = 2",
+            "u=1, i=",
+            "u=1, i=?2",
+            "u=1 i",
+            "u=1, X",
+            "u=1, \u{e9}",
+            "u=1, x=\"",
+            "u=1, x=(1",
+            "u=1;",
+            "u=01.2345, i",
+            "\tu=1",
+        ] {
+            assert_eq!(
+                Priority::parse(value.as_bytes()),
+                Priority::default(),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_lines_of_the_field_are_one_value() {
+        for (lines, urgency, is_incremental) in [
+            (&[][..], 3, false),
+            (&["u=1"], 1, false),
+            (&["u=1", "i"], 1, true),
+            (&["u=1", "x", "u=2"], 2, false),
+            (&["u=1", ""], 3, false),
+            (&["x=(1", "u=1)"], 3, false),
+        ] {
+            let lines = lines.iter().map(|line| (&b"priority"[..], line.as_bytes()));
+            let others = [(&b"accept"[..], &b"u=6"[..]), (b"priority-x", b"u=5")];
+            let fields = lines.chain(others);
+            let expected = priority(urgency, is_incremental);
+            assert_eq!(Priority::of_fields(fields.clone()), expected);
+            assert_eq!(
+                Priority::of_fields(others.into_iter().chain(fields)),
+                expected
+            );
         }
     }
 

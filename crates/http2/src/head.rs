@@ -57,8 +57,7 @@ impl Http2Head {
 
     /// The priority of its response (RFC 9218 §5).
     pub(crate) fn priority(&self) -> Priority {
-        let value = self.get(b"priority");
-        value.map_or_else(Priority::default, Priority::parse)
+        Priority::of_fields(self.section.fields())
     }
 
     /// The first line as HTTP/1 has it, with framing for a body if the request `has_body`, and with a key if it is for a WebSocket.

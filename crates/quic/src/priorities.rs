@@ -24,10 +24,8 @@ impl Priorities {
 
     /// Applies the priority of a request that is started.
     pub(crate) fn begin(&mut self, quic: &mut Connection, id: StreamId, section: &Section) {
-        let priority = self.early.take(id.index()).unwrap_or_else(|| {
-            let field = section.fields().find(|(name, _)| *name == b"priority");
-            field.map_or_else(Priority::default, |(_, value)| Priority::parse(value))
-        });
+        let early = self.early.take(id.index());
+        let priority = early.unwrap_or_else(|| Priority::of_fields(section.fields()));
         set(quic, id, priority);
     }
 }
