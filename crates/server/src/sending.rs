@@ -45,10 +45,8 @@ impl Whole<'_> {
             may_have_trailers: false,
         };
         let fields = self.fields.iter().copied();
-        let mut writer = Writer::begin(request, &head, fields, changes, output);
-        writer.write(request, std::iter::once(self.body), output)?;
-        writer.finish(request, Trailers::default(), output)?;
-        let sent = writer.end(request, output);
+        let writer = Writer::begin(request, &head, fields, changes, output);
+        let sent = Response::whole(writer, self.body, request, output)?;
         Ok(sent.lingering(self.is_body_coming))
     }
 }
@@ -56,19 +54,32 @@ impl Whole<'_> {
 impl Response {
     /// A stored response: a small one is put into the output.
     pub(crate) fn stored(
-        mut writer: Writer,
+        writer: Writer,
         body: Bytes,
         request: &Request<'_>,
         output: &mut Output,
     ) -> Result<Written, Gone> {
-        if body.len() > PIECE_BYTES {
+        if body.len() > PIECE_BYTES || writer.is_decompressed() {
             return Ok(Written::Rest(Box::new(Self {
                 writer,
                 body: Body::Stored(body),
                 lingers: false,
             })));
         }
-        writer.write(request, std::iter::once(&*body), output)?;
+        Self::whole(writer, &body, request, output)
+    }
+
+    /// A response with all its content in memory, which is put into the output, unless its length there is not known.
+    pub(crate) fn whole(
+        mut writer: Writer,
+        body: &[u8],
+        request: &Request<'_>,
+        output: &mut Output,
+    ) -> Result<Written, Gone> {
+        if writer.is_decompressed() {
+            return Self::stored(writer, Bytes::copy_from_slice(body), request, output);
+        }
+        writer.write(request, std::iter::once(body), output)?;
         writer.finish(request, Trailers::default(), output)?;
         Ok(writer.end(request, output))
     }
@@ -134,8 +145,9 @@ pub(crate) async fn pieces(
             body.advance(sent);
             writer.body_bytes += sent as u64;
         }
-        let piece = body.split_to(body.len().min(PIECE_BYTES));
-        writer.write(request, std::iter::once(&*piece), output)?;
+        let piece = body.get(..PIECE_BYTES).unwrap_or(body);
+        let taken = writer.write(request, std::iter::once(piece), output)?;
+        body.advance(taken);
         if body.is_empty() {
             return Ok(());
         }
@@ -192,8 +204,8 @@ async fn compressed(
         let mut offset = range.start;
         while offset < range.end {
             let rest = offset..range.end;
-            offset += transfer::read_some(request.client, file, rest, &mut piece)?;
-            writer.write(request, std::iter::once(&*piece), output)?;
+            transfer::read_some(request.client, file, rest, &mut piece)?;
+            offset += writer.write(request, std::iter::once(&*piece), output)? as u64;
             request.flush(output).await?;
             // Compressing takes longer than sending: other connections get a turn after each piece.
             tokio::task::yield_now().await;

@@ -11,7 +11,7 @@ use tutti_files::conditional::{PreconditionResult, Validators};
 use tutti_files::range::{self, ByteRange, Requested};
 use tutti_http::{
     ConnectionField, DeclaredBody, FieldLines, NO_FIELDS, OutgoingHead, ResponseFraming,
-    ResponseQuestion, Trailers, frame_response, write_field,
+    ResponseQuestion, frame_response, write_field,
 };
 use tutti_pool::Level;
 
@@ -139,13 +139,10 @@ fn transformed(
         may_persist: true,
         may_have_trailers: false,
     };
-    let mut writer = Writer::begin(request, &head, fields.iter(), changes, output);
+    let writer = Writer::begin(request, &head, fields.iter(), changes, output);
     let sent = match &file.content {
         _ if request.is_head() => Ok(writer.end(request, output)),
-        Content::Bytes(bytes) => writer
-            .write(request, std::iter::once(&**bytes), output)
-            .and_then(|()| writer.finish(request, Trailers::default(), output))
-            .map(|()| writer.end(request, output)),
+        Content::Bytes(bytes) => Response::whole(writer, bytes, request, output),
         Content::Descriptor(_) => Ok(Written::Rest(Box::new(Response {
             writer,
             body: Body::File(
