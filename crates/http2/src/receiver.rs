@@ -362,16 +362,18 @@ impl Receiver {
     fn data(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         let stream = head.stream;
         let bytes = without_padding(head.flags & PADDED != 0, payload).ok_or(PROTOCOL_ERROR)?;
-        if stream > self.last {
-            return match self.is_refusing {
-                true => Ok(()),
-                false => Err(PROTOCOL_ERROR),
-            };
+        if stream > self.last && !self.is_refusing {
+            return Err(PROTOCOL_ERROR);
         }
         let mut core = self.hub.core.borrow_mut();
         core.receive
             .take(payload.len())
             .ok_or(Fault::Connection(Http2Code::FLOW_CONTROL_ERROR))?;
+        if stream > self.last {
+            // It is ignored, but counts for the connection (§6.8).
+            core.give_back(payload.len());
+            return Ok(());
+        }
         let one = core.streams.get_mut(&stream);
         let open = one.filter(|one| !one.is_reset && !one.has_received_end);
         let Some(one) = open else {
@@ -599,6 +601,20 @@ mod tests {
     }
 
     const WHOLE: u8 = END_HEADERS | END_STREAM;
+
+    #[test]
+    fn bodies_of_streams_after_the_last_count_for_the_connection() {
+        let mut receiver = receiver();
+        receiver.refuse_new();
+        let piece = [0; 16_384];
+        for _ in 0..2 {
+            assert_eq!(frame(&mut receiver, (DATA, 0, 1), &piece), Ok(()));
+        }
+        assert!(frame(&mut receiver, (DATA, 0, 1), &piece).is_ok());
+        // Half of the window: WINDOW_UPDATE of the connection.
+        let update = [&b"\0\0\x04\x08\0\0\0\0\0"[..], &32_768_u32.to_be_bytes()].concat();
+        assert_eq!(written(&receiver), update);
+    }
 
     #[test]
     fn frames_that_end_the_connection() {

@@ -539,6 +539,23 @@ fn bounds_have_names_and_are_counted_together() {
 }
 
 #[test]
+fn a_dry_run_is_of_one_kind_of_limit_and_may_end_in_a_block() {
+    let http = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s; limit_conn_zone $binary_remote_addr zone=b:1m;";
+    let both = "limit_req zone=a; limit_conn b 5; proxy_pass http://127.0.0.1:1;";
+    let dry = |http: &str, server: &str| {
+        let (whole, findings) = location(http, server, both);
+        assert_eq!(findings, []);
+        let dry = |name: &str| whole["limits"][name].get("dry_run").is_some();
+        (dry("a"), dry("b"))
+    };
+    assert_eq!(dry(http, "limit_req_dry_run on;"), (true, false));
+    assert_eq!(dry(http, "limit_conn_dry_run on;"), (false, true));
+    let http = format!("{http} limit_req_dry_run on;");
+    assert_eq!(dry(&http, ""), (true, false));
+    assert_eq!(dry(&http, "limit_req_dry_run off;"), (false, false));
+}
+
+#[test]
 fn answers_are_kept_as_the_source_keeps_them() {
     let http = "proxy_cache_path /tmp/c keys_zone=pages:10m inactive=30m;";
     let inside = "proxy_pass http://127.0.0.1:1; proxy_cache pages; proxy_cache_key $scheme$host$request_uri; proxy_cache_valid 200 301 10m; proxy_cache_valid 404 1m;\

@@ -156,7 +156,7 @@ pub trait Client {
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> Result<Self::Answer, Gone>;
 
-    /// Writes all these pieces of the body.
+    /// Writes these pieces of the body; returns their length, or less if the rest is to be written when there is [room](Self::poll_room).
     ///
     /// # Errors
     /// The rest of the answer cannot be sent; that has been logged.
@@ -164,7 +164,7 @@ pub trait Client {
         &mut self,
         answer: &mut Self::Answer,
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
-    ) -> Result<(), Gone>;
+    ) -> Result<usize, Gone>;
 
     /// False if the rest of the answer's body is not needed.
     fn wants_more(&self, answer: &Self::Answer) -> bool {

@@ -471,7 +471,10 @@ impl<C: Client> Exchange<'_, C> {
             };
             let received = &self.received;
             let bytes = |range: &Range<usize>| received.get(range.clone()).unwrap_or_default();
-            self.client.write(answer, pieces.iter().map(bytes))?;
+            let (deadline, link) = (self.link.deadline, &mut self.link);
+            let feed = |context: &mut Context<'_>| link.poll_send(context);
+            let client = (self.request, &mut *self.client, &mut *answer);
+            self.has_begun |= wait::write(client, pieces.iter().map(bytes), deadline, feed).await?;
             if is_finished {
                 self.client.finish(answer, decoder.trailers())?;
                 return Ok(position == self.received.len());

@@ -130,3 +130,35 @@ pub(crate) async fn client<C: Client>(
     })
     .await
 }
+
+/// Writes pieces of an answer. For one that takes them in portions, its buffer must have room before each; meanwhile `feed` continues with
+/// the request, and may fail. Returns true if that was so: some may have been sent.
+pub(crate) async fn write<'b, C: Client>(
+    (request, client, answer): (&ProxyRequest<'_>, &mut C, &mut C::Answer),
+    pieces: impl Iterator<Item = &'b [u8]> + Clone,
+    deadline: &Deadline,
+    mut feed: impl FnMut(&mut Context<'_>) -> Result<(), BodyStreamError>,
+) -> Result<bool, BodyStreamError> {
+    let length: usize = pieces.clone().map(<[u8]>::len).sum();
+    let mut taken = client.write(answer, pieces.clone())?;
+    let has_waited = taken < length;
+    while taken < length {
+        self::client(request, client, deadline, &mut feed).await?;
+        // Yields to other connections, however fast this client is.
+        tokio::task::yield_now().await;
+        taken += client.write(answer, after(pieces.clone(), taken))?;
+    }
+    Ok(has_waited)
+}
+
+/// The bytes of `pieces` after the first `count`.
+fn after<'b>(
+    pieces: impl Iterator<Item = &'b [u8]> + Clone,
+    mut count: usize,
+) -> impl Iterator<Item = &'b [u8]> + Clone {
+    pieces.map(move |piece| {
+        let skipped = count.min(piece.len());
+        count -= skipped;
+        piece.get(skipped..).unwrap_or_default()
+    })
+}

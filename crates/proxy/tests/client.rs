@@ -119,11 +119,12 @@ impl Client for Recorder {
         &mut self,
         _: &mut (),
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
-    ) -> Result<(), Gone> {
+    ) -> Result<usize, Gone> {
+        let length = pieces.clone().map(<[u8]>::len).sum();
         for piece in pieces {
             self.waiting += &piece.escape_ascii().to_string();
         }
-        Ok(())
+        Ok(length)
     }
     fn finish(&mut self, _: &mut (), _: Trailers) -> Result<(), Gone> {
         self.waiting += ".";

@@ -4,7 +4,6 @@ use tutti_conn::output::Output;
 use tutti_http::{BodyLength, Method};
 
 use crate::exchange::request::Request;
-use crate::exchange::respond::Persistence;
 use crate::exchange_step::ExchangeStep;
 use crate::plan::Changes;
 use crate::sending::Whole;
@@ -28,6 +27,5 @@ pub(crate) fn answer(request: &Request<'_>, output: &mut Output) -> Option<Excha
         body: challenges.http.get(token)?.as_bytes(),
         is_body_coming: false,
     };
-    let written = answer.send(request, &Changes::default(), output);
-    Some(written.map_or(ExchangeStep::End(Persistence::Close), ExchangeStep::from))
+    Some(answer.send(request, &Changes::default(), output).into())
 }

@@ -45,8 +45,14 @@ pub(crate) struct DecompressedBody {
 }
 
 impl DecompressedBody {
-    pub(crate) fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), GunzipError> {
-        self.body.write(piece, out)
+    /// Appends a portion of the body; returns how much of `piece` it came from.
+    pub(crate) fn write(
+        &mut self,
+        piece: &[u8],
+        portion: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, GunzipError> {
+        self.body.write(piece, portion, out)
     }
 
     pub(crate) fn finish(&self) -> Result<(), GunzipError> {

@@ -36,7 +36,7 @@ impl Whole<'_> {
         request: &Request<'_>,
         changes: &Changes,
         output: &mut Output,
-    ) -> Result<Written, Gone> {
+    ) -> Written {
         let head = Head {
             status: self.status,
             length: Some(self.body.len() as u64),
@@ -45,19 +45,16 @@ impl Whole<'_> {
             may_have_trailers: false,
         };
         let fields = self.fields.iter().copied();
-        let mut writer = Writer::begin(request, &head, fields, changes, output);
-        writer.write(request, std::iter::once(self.body), output)?;
-        writer.finish(request, Trailers::default(), output)?;
-        let sent = writer.end(request, output);
-        Ok(sent.lingering(self.is_body_coming))
+        let writer = Writer::begin(request, &head, fields, changes, output);
+        Response::whole(writer, self.body, request, output).lingering(self.is_body_coming)
     }
 }
 
 impl Response {
-    /// A stored response: a small one is put into the output. One that is changed may fail, which ends the connection, so it is sent where
-    /// the responses before it have been sent.
+    /// A stored response: a small one is put into the output. One that is changed may fail, which ends the connection, or become long, so it
+    /// is sent where the request can wait.
     pub(crate) fn stored(
-        mut writer: Writer,
+        writer: Writer,
         body: Bytes,
         request: &Request<'_>,
         output: &mut Output,
@@ -69,9 +66,22 @@ impl Response {
                 lingers: false,
             }));
         }
+        Self::whole(writer, &body, request, output)
+    }
+
+    /// A response with all its content in memory, which is put into the output unless it is changed.
+    pub(crate) fn whole(
+        mut writer: Writer,
+        body: &[u8],
+        request: &Request<'_>,
+        output: &mut Output,
+    ) -> Written {
+        if writer.is_transformed() {
+            return Self::stored(writer, Bytes::copy_from_slice(body), request, output);
+        }
         let written = writer
-            .write(request, std::iter::once(&*body), output)
-            .and_then(|()| writer.finish(request, Trailers::default(), output));
+            .write(request, std::iter::once(body), output)
+            .and_then(|_| writer.finish(request, Trailers::default(), output));
         match written {
             Ok(()) => writer.end(request, output),
             // Only a body that is changed fails.
@@ -144,8 +154,9 @@ pub(crate) async fn pieces(
             body.advance(sent);
             writer.body_bytes += sent as u64;
         }
-        let piece = body.split_to(body.len().min(PIECE_BYTES));
-        writer.write(request, std::iter::once(&*piece), output)?;
+        let piece = body.get(..PIECE_BYTES).unwrap_or(body);
+        let taken = writer.write(request, std::iter::once(piece), output)?;
+        body.advance(taken);
         if body.is_empty() {
             return Ok(());
         }
@@ -202,8 +213,8 @@ async fn compressed(
         let mut offset = range.start;
         while offset < range.end {
             let rest = offset..range.end;
-            offset += transfer::read_some(request.client, file, rest, &mut piece)?;
-            writer.write(request, std::iter::once(&*piece), output)?;
+            transfer::read_some(request.client, file, rest, &mut piece)?;
+            offset += writer.write(request, std::iter::once(&*piece), output)? as u64;
             request.flush(output).await?;
             // Compressing takes longer than sending: other connections get a turn after each piece.
             tokio::task::yield_now().await;

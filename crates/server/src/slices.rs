@@ -175,8 +175,12 @@ impl Slices<'_> {
         let recording = Rc::new(self.asked.rest(rest, &mut plan.changes.edits));
         plan.changes.cache = Some(Rc::clone(&recording));
         let sink = async |piece: &[u8]| {
-            writer.write(request, std::iter::once(piece), output)?;
-            request.flush(output).await?;
+            let mut rest = piece;
+            while !rest.is_empty() {
+                let taken = writer.write(request, std::iter::once(rest), output)?;
+                rest = rest.get(taken..).unwrap_or_default();
+                request.flush(output).await?;
+            }
             request.client.set_deadline(NEVER);
             Ok::<(), Gone>(())
         };

@@ -37,6 +37,9 @@ use crate::own_trailers;
 use crate::plan::Changes;
 use crate::replace::{Overgrown, Replacer};
 
+/// Bytes of a decompressed body that are put into the output at once; fewer if much waits for the client.
+const PORTION_BYTES: usize = 64 * 1024;
+
 /// Facts about a response when its head is made.
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -287,31 +290,62 @@ impl Writer {
         Gone::Closed
     }
 
-    /// Appends `pieces` of the body, as one chunk if it is chunked, so that the client gets all of them. Bytes beyond the declared length
-    /// are dropped: they would be taken for the next response.
+    /// Appends `pieces` of the body, as one chunk if it is chunked, so that the client gets all of them; returns their length. Bytes beyond
+    /// the declared length are dropped: they would be taken for the next response.
+    ///
+    /// Of a body that is decompressed, it appends a portion, and returns the length of the part of `pieces` that
+    /// this came from. The caller writes the rest when there is room for it.
     pub(crate) fn write<'b>(
         &mut self,
         request: &Request<'_>,
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
         output: &mut Output,
-    ) -> Result<(), Gone> {
-        if let Some(recording) = self.recording() {
-            for piece in pieces.clone() {
-                recording.write(|body| body.extend_from_slice(piece), piece.len(), now());
-            }
+    ) -> Result<usize, Gone> {
+        if self.gunzip.is_none() {
+            pieces.clone().for_each(|piece| self.record(piece));
+            let length = pieces.clone().map(<[u8]>::len).sum();
+            return self.replace(request, pieces, output).map(|()| length);
         }
-        let Some(gunzip) = &mut self.gunzip else {
-            return self.replace(request, pieces, output);
-        };
         let mut plain = request.client.local.buffers.take();
-        let mut pieces = pieces;
-        let outcome = pieces.try_for_each(|piece| gunzip.write(piece, &mut plain));
-        let outcome = match outcome {
-            Ok(()) => self.replace(request, std::iter::once(&*plain), output),
-            Err(error) => Err(cut_off(request, &error)),
-        };
+        let taken = self.decompress(request, pieces, &mut plain);
+        let outcome = taken.and_then(|taken| {
+            self.replace(request, std::iter::once(&*plain), output)?;
+            Ok(taken)
+        });
         request.client.local.buffers.give(plain);
         outcome
+    }
+
+    /// Has the cache record a piece of the body.
+    fn record(&self, piece: &[u8]) {
+        if let Some(recording) = self.recording() {
+            recording.write(|body| body.extend_from_slice(piece), piece.len(), now());
+        }
+    }
+
+    /// Decompresses a portion of `pieces`; returns the length of the part that it came from.
+    fn decompress<'b>(
+        &mut self,
+        request: &Request<'_>,
+        pieces: impl Iterator<Item = &'b [u8]>,
+        plain: &mut Vec<u8>,
+    ) -> Result<usize, Gone> {
+        let portion = request.client.share().limit(0, PORTION_BYTES);
+        let mut all = 0;
+        for piece in pieces {
+            let Some(gunzip) = &mut self.gunzip else {
+                break;
+            };
+            let taken = gunzip
+                .write(piece, portion.saturating_sub(plain.len()), plain)
+                .map_err(|error| cut_off(request, &error))?;
+            all += taken;
+            self.record(piece.get(..taken).unwrap_or(piece));
+            if taken < piece.len() {
+                break;
+            }
+        }
+        Ok(all)
     }
 
     /// Appends `pieces` of the body, in which texts may be replaced.

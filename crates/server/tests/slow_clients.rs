@@ -9,6 +9,7 @@
 
 mod support;
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
@@ -114,6 +115,95 @@ fn a_hundred_streams_that_take_a_byte_now_and_then_hold_little_and_not_for_long(
     ask(&mut frames, 2 * STREAMS + 1, "/");
     open(&mut frames, 2 * STREAMS + 1, LARGE as u32);
     assert_eq!(frames.response(2 * STREAMS + 1).unwrap().1.len(), LARGE);
+}
+
+/// A body, and a short gzip form of it that becomes 170 times as large, evenly.
+fn dense() -> (Vec<u8>, Vec<u8>) {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let mut plain = Vec::new();
+    for block in 0..40_u64 {
+        let noise = (0..64).map(|number| (block * 64 + number + 1).wrapping_pow(7));
+        let noise = noise.map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        plain.extend(noise.flat_map(u64::to_be_bytes));
+        plain.resize(plain.len() + 100 * 1024, 0);
+    }
+    encoder.write_all(&plain).unwrap();
+    let packed = encoder.finish().unwrap();
+    assert!(packed.len() < 32 * 1024, "{}", packed.len());
+    (plain, packed)
+}
+
+/// Every piece of 64 KB became up to 16 MB before anything waited for the client, for a server's response and for a stored one.
+#[test]
+fn responses_that_are_decompressed_hold_little() {
+    const STREAMS: u32 = 20;
+    let (plain, packed) = dense();
+    let backend = Backend::new(move |peer| {
+        while peer.request().is_some() {
+            let length = packed.len();
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nCache-Control: max-age=60\r\nContent-Length: {length}\r\n\r\n"
+            ));
+            peer.send(&packed);
+        }
+    });
+    let address = backend.address;
+    let site = Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "settings": {{"http": {{"gunzip": true, "response_buffering": 0}}, "cache": {{"pages": {{}}}}}},
+                 "routes": [
+                    {{"match": {{"uri": "/stored"}}, "action": {{"proxy": "http://{address}", "cache": "pages"}}}},
+                    {{"action": {{"proxy": "http://{address}"}}}}]}}"#
+        )
+    });
+    assert!(site.get("/stored").body == plain);
+    for target in ["/", "/stored"] {
+        let mut frames = Frames::to(site.address(), NOTHING);
+        for number in 0..STREAMS {
+            ask(&mut frames, 2 * number + 1, target);
+        }
+        for number in 0..STREAMS {
+            let head = frames.next_of(HEADERS);
+            assert_eq!(head.flags & END_STREAM, 0, "{number}");
+        }
+        let held = site.server.held().memory;
+        assert!(held > 0, "{target}");
+        assert!(held < MEBIBYTE + STREAMS as usize * 128 * 1024, "{held}");
+        open(&mut frames, 1, plain.len() as u32);
+        assert!(frames.response(1).unwrap().1 == plain, "{target}");
+    }
+}
+
+/// The same for an application, which does not wait for the client as long as there is room.
+#[test]
+fn a_response_of_an_application_that_is_decompressed_holds_little() {
+    let (plain, packed) = dense();
+    let app = App::with(
+        1,
+        Limits::default(),
+        r#"{"gunzip": true, "response_buffering": 0}"#,
+    );
+    let mut frames = Frames::to(app.site.address(), NOTHING);
+    let head = block(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "test"),
+        (":path", "/echo"),
+        ("content-encoding", "gzip"),
+    ]);
+    frames.send(&frame(HEADERS, END_HEADERS, 1, &head));
+    let (first, second) = packed.split_at(packed.len() / 2);
+    frames.send(&frame(DATA, 0, 1, first));
+    frames.send(&frame(DATA, END_STREAM, 1, second));
+    assert_eq!(frames.next_of(HEADERS).flags & END_STREAM, 0);
+    wait_until("much of it waits", || {
+        app.site.server.held().memory > MEBIBYTE / 2
+    });
+    let held = app.site.server.held().memory;
+    assert!(held < MEBIBYTE, "{held}");
+    open(&mut frames, 1, plain.len() as u32);
+    assert!(frames.response(1).unwrap().1 == plain);
 }
 
 /// Issue 10: the last of a hundred resets were awaited where they had been read already, so that they seemed to come after three minutes

@@ -1,6 +1,7 @@
 //! Decompresses a gzip body (RFC 1952) while it is sent, for a client that does not accept gzip.
 //!
-//! Must never: let a short body become a response of any size, or end normally if the body is incomplete.
+//! Must never: let a short body become a response of any size, produce more at a time than its caller has room for, or end normally if the
+//! body is incomplete.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -53,15 +54,24 @@ pub struct GunzippedBody {
 }
 
 impl GunzippedBody {
-    /// Decompresses a piece of the body, and appends the result to `out`.
+    /// Decompresses the beginning of `piece`, and appends the result to `out`: `portion` bytes, and at most two of [`PIECE_BYTES`] more.
+    /// Returns how much of the piece that was; the rest is to be passed again.
     ///
     /// # Errors
     /// The body is malformed, or becomes too large; what has been appended is correct.
-    pub fn write(&mut self, mut piece: &[u8], out: &mut Vec<u8>) -> Result<(), GunzipError> {
-        self.taken = self.taken.saturating_add(piece.len() as u64);
-        let most = FREE_BYTES.max(self.taken.saturating_mul(MOST_TIMES));
+    pub fn write(
+        &mut self,
+        piece: &[u8],
+        portion: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, GunzipError> {
+        let arrived = self.taken.saturating_add(piece.len() as u64);
+        let most = FREE_BYTES.max(arrived.saturating_mul(MOST_TIMES));
+        let end = out.len().saturating_add(portion);
+        let mut rest = piece;
+        // Only what the decompressor itself holds comes after the end of the piece: a part of the window.
         let mut has_more = false;
-        while has_more || !piece.is_empty() {
+        while (out.len() < end && !rest.is_empty()) || (has_more && rest.is_empty()) {
             let member = self
                 .member
                 .get_or_insert_with(|| Decompress::new_gzip(WINDOW_BITS));
@@ -69,27 +79,28 @@ impl GunzippedBody {
             let before = out.len();
             out.resize(before + PIECE_BYTES, 0);
             let room = out.get_mut(before..).unwrap_or_default();
-            let status = member.decompress(piece, room, FlushDecompress::None);
+            let status = member.decompress(rest, room, FlushDecompress::None);
             let read = usize::try_from(member.total_in() - read).unwrap_or(usize::MAX);
             let written = member.total_out() - written;
             let length = usize::try_from(written).unwrap_or(0).min(PIECE_BYTES);
             out.truncate(before + length);
             let status = status.map_err(|_| GunzipError::Malformed)?;
             let is_stuck = read == 0 && written == 0;
-            if is_stuck && !piece.is_empty() {
+            if is_stuck && !rest.is_empty() {
                 return Err(GunzipError::Malformed);
             }
+            self.taken = self.taken.saturating_add(read as u64);
             self.given = self.given.saturating_add(written);
             if self.given > most {
                 return Err(GunzipError::TooLarge);
             }
-            piece = piece.get(read..).unwrap_or_default();
+            rest = rest.get(read..).unwrap_or_default();
             has_more = length == PIECE_BYTES && status != Status::StreamEnd;
             if status == Status::StreamEnd {
                 self.member = None;
             }
         }
-        Ok(())
+        Ok(piece.len() - rest.len())
     }
 
     /// Checks that the body is complete; an empty one is.
@@ -128,8 +139,11 @@ mod tests {
     fn decompressed(bytes: &[u8], piece: usize) -> Result<Vec<u8>, GunzipError> {
         let mut body = GunzippedBody::default();
         let mut out = Vec::new();
-        for piece in bytes.chunks(piece) {
-            body.write(piece, &mut out)?;
+        for mut piece in bytes.chunks(piece) {
+            while !piece.is_empty() {
+                let taken = body.write(piece, 1000, &mut out)?;
+                piece = &piece[taken..];
+            }
         }
         body.finish()?;
         Ok(out)
@@ -183,7 +197,7 @@ mod tests {
         assert!(bytes.len() < 256 * 1024, "{}", bytes.len());
         let mut body = GunzippedBody::default();
         let mut out = Vec::new();
-        let outcome = body.write(&bytes[..16 * 1024], &mut out);
+        let outcome = body.write(&bytes[..16 * 1024], usize::MAX, &mut out);
         assert_eq!(outcome, Err(GunzipError::TooLarge));
         let most = 16 * 1024 * MOST_TIMES as usize + PIECE_BYTES;
         assert!(out.len() <= most, "{}", out.len());
@@ -193,5 +207,23 @@ mod tests {
             decompressed(&small, small.len()).map(|all| all.len()),
             Ok(1 << 20)
         );
+    }
+
+    #[test]
+    fn a_piece_is_decompressed_in_portions() {
+        const PORTION: usize = 16 * 1024;
+        let text = vec![0; 8 << 20];
+        let bytes = gzip(&text);
+        let mut body = GunzippedBody::default();
+        let (mut all, mut rest) = (0, &bytes[..]);
+        while !rest.is_empty() {
+            let mut out = Vec::new();
+            // The beginning of a body that is not as dense.
+            body.taken = 1 << 20;
+            let taken = body.write(rest, PORTION, &mut out).unwrap();
+            assert!(out.len() <= PORTION + 2 * PIECE_BYTES, "{}", out.len());
+            (all, rest) = (all + out.len(), &rest[taken..]);
+        }
+        assert_eq!((all, body.finish()), (text.len(), Ok(())));
     }
 }

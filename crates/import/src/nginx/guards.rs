@@ -23,7 +23,8 @@ pub(super) struct Guards {
     pub(super) concurrent: Vec<Bound>,
     pub(super) request_status: Option<u16>,
     pub(super) concurrent_status: Option<u16>,
-    pub(super) is_dry_run: bool,
+    pub(super) is_request_dry_run: bool,
+    pub(super) is_concurrent_dry_run: bool,
     pub(super) mirror: Option<(String, SourceLocation)>,
     pub(super) mirrors_no_body: bool,
 }
@@ -82,7 +83,8 @@ impl Guards {
             "limit_conn" => self.concurrent.push((first.to_owned(), rest(), place)),
             "limit_req_status" => self.request_status = first.parse().ok(),
             "limit_conn_status" => self.concurrent_status = first.parse().ok(),
-            "limit_req_dry_run" | "limit_conn_dry_run" => self.is_dry_run |= first == "on",
+            "limit_req_dry_run" => self.is_request_dry_run = first == "on",
+            "limit_conn_dry_run" => self.is_concurrent_dry_run = first == "on",
             "mirror" if first != "off" && self.mirror.is_some() => findings.lost(
                 &place,
                 "mirror",

@@ -123,14 +123,13 @@ impl Compiler<'_> {
             }
         }
         let guards = &site.scope.guards;
-        let status = if is_rate {
-            guards.request_status
-        } else {
-            guards.concurrent_status
+        let (status, is_dry_run) = match is_rate {
+            true => (guards.request_status, guards.is_request_dry_run),
+            false => (guards.concurrent_status, guards.is_concurrent_dry_run),
         };
         let status = status.filter(|status| (400..600).contains(status));
         limit.insert("status".to_owned(), status.unwrap_or(REFUSED).into());
-        if guards.is_dry_run {
+        if is_dry_run {
             limit.insert("dry_run".to_owned(), true.into());
         }
         let keys = zone.size.map_or(0, |size| size / BYTES_OF_STATE);

@@ -218,7 +218,10 @@ impl<C: Client> Exchange<'_, C> {
         while let Some(data) = self.wait(|context| body.poll_data(context)).await? {
             let data: Bytes = data.map_err(|error| self.fault(&error))?;
             self.count += data.len() as u64;
-            self.client.write(answer, once(&*data))?;
+            let (upload, body_sent) = (&mut self.upload, &mut self.body);
+            let feed = |context: &mut Context<'_>| upload.poll(context, body_sent, || {});
+            let client = (self.request, &mut *self.client, &mut *answer);
+            self.has_begun |= wait::write(client, once(&*data), &self.deadline, feed).await?;
             // Fails only for more bytes than were received.
             let _ = body.flow_control().release_capacity(data.len());
             if !self.client.wants_more(answer) {

@@ -280,7 +280,20 @@ impl RingBody {
                 plain.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= plain.len() as u64;
             }
-            writer.write(request, std::iter::once(&*plain), output)?;
+            let mut rest = &*plain;
+            loop {
+                let taken = writer.write(request, std::iter::once(rest), output)?;
+                rest = rest.get(taken..).unwrap_or_default();
+                if rest.is_empty() {
+                    break;
+                }
+                if !channel.try_send(output)? {
+                    let room = conversation.room(output, send_timeout).await;
+                    room.map_err(gone)?;
+                }
+                // Yields to other connections, however fast this client is.
+                tokio::task::yield_now().await;
+            }
             if finished {
                 request.client.local.buffers.give(plain);
                 if left.is_some_and(|left| left > 0) {
@@ -314,8 +327,16 @@ async fn more(
 ) -> Result<(), Gone> {
     match conversation.more(output, send_timeout).await {
         Ok(Ok(())) => Ok(()),
-        // The rest will not come; or that of the request, and an error cannot be reported any more.
-        Ok(Err(_)) | Err(BodyStreamError::Refused(_)) => Err(Gone::Closed),
-        Err(BodyStreamError::Gone(gone)) => Err(gone),
+        // The rest will not come.
+        Ok(Err(_)) => Err(Gone::Closed),
+        Err(error) => Err(gone(error)),
+    }
+}
+
+/// An error of the request's body cannot be reported any more.
+fn gone(error: BodyStreamError) -> Gone {
+    match error {
+        BodyStreamError::Refused(_) => Gone::Closed,
+        BodyStreamError::Gone(gone) => gone,
     }
 }

@@ -157,6 +157,32 @@ impl<'a> Conversation<'a> {
         .await
     }
 
+    /// Waits until there is room for more of the response in `output`, for which the client has `send_timeout`.
+    pub(crate) async fn room(
+        &mut self,
+        output: &mut Output,
+        send_timeout: Millis,
+    ) -> Result<(), BodyStreamError> {
+        let client = self.client;
+        poll_fn(|cx| {
+            self.poll_body(cx)?;
+            loop {
+                match client.room(output, ABSORBED_BYTES, self.store) {
+                    BufferSpace::Some => return Poll::Ready(Ok(())),
+                    BufferSpace::Made => {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    BufferSpace::None => {}
+                }
+                if client.poll_send(output, cx)?.is_pending() {
+                    return self.pause(client.owes_of(output, send_timeout), cx);
+                }
+            }
+        })
+        .await
+    }
+
     /// Called when nothing can be done: checks whether the client is connected, unless bytes wait for it.
     fn pause<T>(&self, deadline: Millis, cx: &mut Context<'_>) -> Poll<Result<T, BodyStreamError>> {
         let has_begun = || self.exchange.waited().is_some();

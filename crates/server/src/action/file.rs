@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
 use smallvec::SmallVec;
 use tutti_config::model::Compressor;
 use tutti_conn::output::Output;
@@ -143,9 +142,7 @@ fn transformed(
     let writer = Writer::begin(request, &head, fields.iter(), changes, output);
     let sent = match &file.content {
         _ if request.is_head() => writer.end(request, output),
-        Content::Bytes(bytes) => {
-            Response::stored(writer, Bytes::copy_from_slice(bytes), request, output)
-        }
+        Content::Bytes(bytes) => Response::whole(writer, bytes, request, output),
         Content::Descriptor(_) => Written::Rest(Box::new(Response {
             writer,
             body: Body::File(

@@ -77,5 +77,5 @@ pub(crate) async fn run(
         body: page.as_bytes(),
         is_body_coming: false,
     };
-    whole.send(request, changes, output).map(ExchangeStep::from)
+    Ok(whole.send(request, changes, output).into())
 }

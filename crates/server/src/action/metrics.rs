@@ -46,7 +46,7 @@ pub(crate) async fn run(
         body: &compressed.unwrap_or(page),
         is_body_coming: false,
     };
-    whole.send(request, changes, output).map(ExchangeStep::from)
+    Ok(whole.send(request, changes, output).into())
 }
 
 /// The format that the client prefers.

@@ -139,7 +139,7 @@ fn accepted(
         body: body.as_bytes(),
         is_body_coming: false,
     };
-    whole.send(request, changes, output).map(ExchangeStep::from)
+    Ok(whole.send(request, changes, output).into())
 }
 
 fn page(

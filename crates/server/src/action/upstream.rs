@@ -368,23 +368,24 @@ impl<'r> Client for Requester<'_, 'r> {
         &mut self,
         answer: &mut Given,
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
-    ) -> Result<(), Gone> {
-        let bytes = pieces.clone().map(<[u8]>::len).sum();
-        self.request.exchange.attempts.received(bytes);
-        let answer = match answer {
-            Given::Answer(answer) => answer,
+    ) -> Result<usize, Gone> {
+        let length = pieces.clone().map(<[u8]>::len).sum();
+        let taken = match answer {
+            Given::Answer(answer) => answer.write(self.request, pieces, self.output)?,
             Given::Nothing(_, discarded) => {
-                *discarded += pieces.map(<[u8]>::len).sum::<usize>();
-                return Ok(());
+                *discarded += length;
+                length
             }
         };
-        let has_more = pieces.clone().next().is_some();
-        answer.write(self.request, pieces, self.output)?;
-        match has_more {
+        self.request.exchange.attempts.received(taken);
+        if let Given::Answer(answer) = answer
+            && length > 0
+            && taken == length
+        {
             // It may be all for a long time.
-            true => answer.flush_encoder(self.request, self.output),
-            false => Ok(()),
+            answer.flush_encoder(self.request, self.output)?;
         }
+        Ok(taken)
     }
 
     fn wants_more(&self, answer: &Given) -> bool {

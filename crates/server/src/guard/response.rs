@@ -96,5 +96,5 @@ fn whole(
         body,
         is_body_coming: has_body(request),
     };
-    whole.send(request, changes, output).map(ExchangeStep::from)
+    Ok(whole.send(request, changes, output).into())
 }

@@ -215,14 +215,16 @@ impl Host for Sample {
 }
 
 fn echo(exchange: &mut Exchange) {
-    let kind = exchange
-        .request()
-        .field(b"content-type")
-        .map(<[u8]>::to_vec);
-    let fields = [(
-        &b"Content-Type"[..],
-        kind.as_deref().unwrap_or(b"application/octet-stream"),
-    )];
+    let field = |name| exchange.request().field(name).map(<[u8]>::to_vec);
+    let kind = field(b"content-type").unwrap_or_else(|| b"application/octet-stream".to_vec());
+    let encoding = field(b"content-encoding");
+    let fields = [
+        Some((&b"Content-Type"[..], &*kind)),
+        encoding
+            .as_deref()
+            .map(|encoding| (&b"Content-Encoding"[..], encoding)),
+    ];
+    let fields = fields.into_iter().flatten();
     if exchange.start(200, fields).is_err() {
         return;
     }
