@@ -38,13 +38,7 @@ impl Futex {
     /// Sleeps while the word is `expected`. Returns on a wake-up, a signal, or at once when the word differs.
     #[cfg(not(simulated))]
     pub(crate) fn wait(&self, expected: u32) {
-        // Not FUTEX_PRIVATE: the word is shared between processes. Every error means "check again".
-        let _ = rustix::thread::futex::wait(
-            &self.0,
-            rustix::thread::futex::Flags::empty(),
-            expected,
-            None,
-        );
+        tutti_sys::futex::wait(&self.0, expected);
     }
 
     #[cfg(simulated)]
@@ -55,9 +49,7 @@ impl Futex {
     /// Wakes all sleepers: one thread, or the two of a detached exchange.
     #[cfg(not(simulated))]
     pub(crate) fn wake(&self) {
-        // The kernel takes a signed number.
-        let all = i32::MAX.cast_unsigned();
-        let _ = rustix::thread::futex::wake(&self.0, rustix::thread::futex::Flags::empty(), all);
+        tutti_sys::futex::wake_all(&self.0);
     }
 
     #[cfg(simulated)]
