@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use support::Site;
 use support::backend::Backend;
 use support::h2_client::over_http2;
+use tutti_testkit::wait_until;
 
 /// A site with these steps, with `FOLDER` and `BACKEND` replaced.
 fn site(backend: Option<&Backend>, more: &str, steps: &str) -> Site {
@@ -388,8 +389,10 @@ fn an_overgrown_page_takes_no_earlier_response_along() {
         );
         assert!(answer.contains("\r\n\r\nthe first"), "{answer}");
     }
-    let log = std::fs::read_to_string(site.path().join("access.log")).unwrap();
-    assert_eq!(log, "/page.html 200\n".repeat(3));
+    let path = site.path().join("access.log");
+    wait_until("each of the pages has its line", || {
+        std::fs::read_to_string(&path).is_ok_and(|log| log == "/page.html 200\n".repeat(3))
+    });
 }
 
 #[test]
