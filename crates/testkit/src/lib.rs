@@ -28,8 +28,12 @@ pub mod wire;
 #[cfg(feature = "workers")]
 pub mod workers;
 
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use client::{Reply, request};
@@ -95,7 +99,7 @@ impl ClosedPort {
     }
 
     /// From now on connections are taken.
-    pub fn listen(self) -> std::net::TcpListener {
+    pub fn listen(self) -> TcpListener {
         self.0.listen(128).expect("a socket that listens");
         self.0.into()
     }
@@ -112,20 +116,38 @@ pub fn is_root() -> bool {
     tutti_sys::credentials::is_root()
 }
 
-/// Returns a port of 127.0.0.1 on which no process listens right now.
+/// Returns a port of 127.0.0.1 on which no process listens right now, and which no other test program gets as long as this one runs.
 pub fn free_port() -> u16 {
-    // Below those that the kernel hands out (ip_local_port_range), which any process may get before it is used here; each only once, and
-    // processes that run side by side begin at different ones.
-    const FIRST: u32 = 12_000;
-    const COUNT: u32 = 20_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let start = std::process::id().wrapping_mul(97);
-    for _ in 0..COUNT {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(start) % COUNT + FIRST;
-        let port = u16::try_from(number).expect("below 32,000");
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+    static LEFT: Mutex<Range<u16>> = Mutex::new(0..0);
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        // Each only once.
+        let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        if let Some(port) = left.by_ref().find(is_free) {
             return port;
         }
+        *left = claimed_ports();
     }
-    panic!("no free port");
+}
+
+/// Some ports that are this program's until it ends, below those that the kernel hands out (ip_local_port_range), which any process may get
+/// before they are used here.
+fn claimed_ports() -> Range<u16> {
+    const FIRST: u16 = 12_000;
+    const EACH: u16 = 100;
+    const CLAIMS: u16 = 200;
+    // Programs that begin one after the other begin at different places: a port may still be that of a process that is ending.
+    let start = std::process::id().wrapping_mul(97);
+    let numbers = (0..CLAIMS).map(|number| (start + u32::from(number)) % u32::from(CLAIMS));
+    for number in numbers.filter_map(|number| u16::try_from(number).ok()) {
+        // The kernel lets one process have this name.
+        let name = format!("tutti-test-ports-{number}");
+        let name = std::os::unix::net::SocketAddr::from_abstract_name(name).expect("a name");
+        if let Ok(claim) = UnixDatagram::bind_addr(&name) {
+            std::mem::forget(claim);
+            let first = FIRST + number * EACH;
+            return first..first + EACH;
+        }
+    }
+    panic!("no free ports");
 }
