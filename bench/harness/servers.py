@@ -13,6 +13,7 @@ import resource
 import shutil
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,13 +25,37 @@ WORKER_GROUP = "nogroup"
 THREADS = 2
 
 
-# Below those that the kernel hands out (ip_local_port_range), which any process may get before they are used here; each only once, and
-# programs that run side by side begin at different ones. `tutti_testkit::free_port` does the same.
-PORTS = itertools.cycle((number + os.getpid() * 97) % 20_000 + 12_000 for number in range(20_000))
+# Held until the end of this program: the kernel lets one process have each name.
+CLAIMS = []
+CHOICE = threading.Lock()
+
+
+def claimed_ports():
+    """Ports of this program alone, below those that the kernel hands out (ip_local_port_range), which any process may get before they are
+    used here. `tutti_testkit::free_port` takes its ports by the same names."""
+    for number in range(200):
+        # Programs that begin one after the other begin at different places.
+        number = (number + os.getpid() * 97) % 200
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0tutti-test-ports-{number}")
+        except OSError:
+            claim.close()
+            continue
+        CLAIMS.append(claim)
+        yield from range(12_000 + 100 * number, 12_100 + 100 * number)
+        if len(CLAIMS) == 20:
+            return
+
+
+# One that was given away comes again after 2,000 others.
+PORTS = itertools.cycle(claimed_ports())
 
 
 def free_port(host="127.0.0.1"):
-    for port in itertools.islice(PORTS, 20_000):
+    for _ in range(4_000):
+        with CHOICE:
+            port = next(PORTS)
         with socket.socket() as probe:
             # One that a closed connection still holds is free for a server, which sets this, too.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

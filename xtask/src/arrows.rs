@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["document", "options", "script"]),
     ("http", &[]),
     ("gateway", &[]),
-    ("wire", &["options", "simulated"]),
+    ("wire", &["options", "simulated", "sys"]),
     ("sys", &[]),
     ("metrics", &[]),
     ("routing", &["config", "http", "script"]),

@@ -181,8 +181,9 @@ fn a_listener_is_served_as_soon_as_its_address_can_be_had() {
     let folder = files::public_folder();
     let state = folder.path().join("state");
     std::fs::create_dir(&state).unwrap();
+    // The kernel gives these ports to no client when they are free.
     let others: Vec<TcpListener> = (0..2)
-        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .map(|_| TcpListener::bind(("127.0.0.1", free_port())).unwrap())
         .collect();
     let addresses: Vec<SocketAddr> = others.iter().map(|o| o.local_addr().unwrap()).collect();
     let options = ServerOptions {

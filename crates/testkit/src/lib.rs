@@ -28,10 +28,11 @@ pub mod wire;
 #[cfg(feature = "workers")]
 pub mod workers;
 
-use std::fs::{File, Permissions};
-use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -98,7 +99,7 @@ impl ClosedPort {
     }
 
     /// From now on connections are taken.
-    pub fn listen(self) -> std::net::TcpListener {
+    pub fn listen(self) -> TcpListener {
         self.0.listen(128).expect("a socket that listens");
         self.0.into()
     }
@@ -115,41 +116,38 @@ pub fn is_root() -> bool {
     tutti_sys::credentials::is_root()
 }
 
-/// Returns a port of 127.0.0.1 on which no process listens right now, and which no other test gets while this process runs.
+/// Returns a port of 127.0.0.1 on which no process listens right now, and which no other test program gets as long as this one runs.
 pub fn free_port() -> u16 {
-    // Below those that the kernel hands out (ip_local_port_range), which any process may get before it is used here.
-    const FIRST: u16 = 12_000;
-    const COUNT: u16 = 20_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Processes that run side by side begin at different ones.
-    let start = std::process::id().wrapping_mul(97);
-    for _ in 0..COUNT {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(start) % u32::from(COUNT);
-        let port = FIRST + u16::try_from(number).expect("less than COUNT");
-        if is_reserved(port) && std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+    static LEFT: Mutex<Range<u16>> = Mutex::new(0..0);
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        // Each only once.
+        let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        if let Some(port) = left.by_ref().find(is_free) {
             return port;
         }
+        *left = claimed_ports();
     }
-    panic!("no free port");
 }
 
-/// Reserves a port for this process, until it ends; false: another process has it. Between the look at a port and its use, half a second
-/// may pass.
-fn is_reserved(port: u16) -> bool {
-    static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
-    let folder = std::env::temp_dir().join("tutti-test-ports");
-    // Tests of several users share it.
-    if std::fs::create_dir(&folder).is_ok() {
-        std::fs::set_permissions(&folder, Permissions::from_mode(0o1777)).expect("an own folder");
+/// Some ports that are this program's until it ends, below those that the kernel hands out (ip_local_port_range), which any process may get
+/// before they are used here.
+fn claimed_ports() -> Range<u16> {
+    const FIRST: u16 = 12_000;
+    const EACH: u16 = 100;
+    const CLAIMS: u16 = 200;
+    // Programs that begin one after the other begin at different places: a port may still be that of a process that is ending.
+    let start = std::process::id().wrapping_mul(97);
+    let numbers = (0..CLAIMS).map(|number| (start + u32::from(number)) % u32::from(CLAIMS));
+    for number in numbers.filter_map(|number| u16::try_from(number).ok()) {
+        // The kernel lets one process have this name.
+        let name = format!("tutti-test-ports-{number}");
+        let name = std::os::unix::net::SocketAddr::from_abstract_name(name).expect("a name");
+        if let Ok(claim) = UnixDatagram::bind_addr(&name) {
+            std::mem::forget(claim);
+            let first = FIRST + number * EACH;
+            return first..first + EACH;
+        }
     }
-    let path = folder.join(port.to_string());
-    let Ok(file) = File::options().create(true).append(true).open(path) else {
-        return false;
-    };
-    if file.try_lock().is_err() {
-        return false;
-    }
-    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
-    reserved.push(file);
-    true
+    panic!("no free ports");
 }

@@ -676,7 +676,7 @@ fn a_client_that_goes_ends_its_script() {
 fn a_request_that_takes_too_long_ends_its_script_and_no_worker() {
     // Nothing is sent, so that the client can be answered.
     let waits = WAITS.replace("printf", ": printf");
-    let limits = json!({"limits": {"timeout": 1}});
+    let limits = json!({"limits": {"timeout": 3}});
     let site = CgiSite::start(&[("waits", &waits), ("echo", ECHO)], &limits);
     assert_eq!(site.send("POST", "/echo", "", b"here").text(), "here");
     let workers = site.server.workers("scripts");

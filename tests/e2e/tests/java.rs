@@ -407,7 +407,7 @@ fn threads_serve_at_once_and_say_where_they_are() {
         maps.lines().filter(|line| is_stack(line, SIZE)).count() == 2
     });
     site.server
-        .put("/config/applications/java/limits/timeout", &json!(1));
+        .put("/config/applications/java/limits/timeout", &json!(3));
     let late = site.get("/q/hangs");
     assert_eq!(late.status, 504, "{}", late.text());
     for text in [

@@ -187,7 +187,7 @@ fn a_worker_that_leaves_of_its_own_accord_says_so() {
 #[test]
 fn a_restart_leaves_connections_their_drain_timeout() {
     let site =
-        PythonSite::start(&json!({"module": "asynchronous", "limits": {"drain_timeout": 2}}));
+        PythonSite::start(&json!({"module": "asynchronous", "limits": {"drain_timeout": 10}}));
     let mut client = open(&site, "/talk");
     let mut leaving = open(&site, "/talk");
     say(&mut client, "before");

@@ -288,7 +288,7 @@ fn a_component_that_computes_for_ever_is_stopped_and_logged() {
 
 #[test]
 fn a_request_out_of_time_is_logged_with_its_place() {
-    let site = site(&json!({"limits": {"timeout": 1}}));
+    let site = site(&json!({"limits": {"timeout": 3}}));
     let workers = site.workers();
     assert_eq!(site.get("/loop").status, 504);
     site.wait_for_log("GET /loop: the component failed: the time of its request was up (`limits`) while it computed");
