@@ -14,6 +14,20 @@ use rustix::net::SocketAddrAny;
 use crate::connection_limits::{ClientKey, ConnectionLimits};
 use crate::counters::ListenerCounters;
 
+/// UDP sockets that share an address, in the kernel's order.
+pub type DatagramSockets = Arc<[Arc<OwnedFd>]>;
+
+/// The sockets of a listener.
+#[derive(Debug)]
+enum Sockets {
+    /// It is closing, or gets its connections from the server itself.
+    None,
+    /// It accepts connections.
+    Listening(Arc<OwnedFd>),
+    /// It receives datagrams.
+    Datagrams(DatagramSockets),
+}
+
 /// A listening socket, shared by all threads. It outlives the configurations that name it.
 #[derive(Debug)]
 pub struct SharedListener {
@@ -21,8 +35,9 @@ pub struct SharedListener {
     pub name: Box<str>,
     /// Identifies the listener; never reused.
     pub id: u64,
-    /// `None` once it is closing: connections may outlive it, but no new client may connect.
-    socket: Mutex<Option<Arc<OwnedFd>>>,
+    /// None once it is closing: connections and sessions may outlive it, and requests keep its configuration, but no new client may connect,
+    /// and the address must become free.
+    sockets: Mutex<Sockets>,
     /// The address it is bound to; `None` for a unix socket.
     bound: Option<SocketAddr>,
     /// The address it is bound to, unless that is a wildcard.
@@ -157,19 +172,18 @@ impl SharedListener {
             let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
         }
         Arc::new(Self {
-            socket: Mutex::new(Some(Arc::new(socket))),
+            sockets: Mutex::new(Sockets::Listening(Arc::new(socket))),
             ..Self::at(name, id, bound, threads)
         })
     }
 
-    /// A listener for datagrams, whose sockets are bound to this address; the caller has them.
-    pub fn of_datagrams(
-        name: &str,
-        id: u64,
-        bound: Option<SocketAddr>,
-        threads: usize,
-    ) -> Arc<Self> {
+    /// Takes bound, non-blocking sockets that share an address, on which the threads receive datagrams.
+    pub fn of_datagrams(name: &str, id: u64, sockets: Vec<OwnedFd>, threads: usize) -> Arc<Self> {
+        let bound = sockets.first().map(rustix::net::getsockname);
+        let bound = bound.and_then(Result::ok).and_then(inet);
+        let sockets = sockets.into_iter().map(Arc::new).collect();
         Arc::new(Self {
+            sockets: Mutex::new(Sockets::Datagrams(sockets)),
             receives_datagrams: true,
             ..Self::at(name, id, bound, threads)
         })
@@ -184,7 +198,7 @@ impl SharedListener {
         Self {
             name: name.into(),
             id,
-            socket: Mutex::new(None),
+            sockets: Mutex::new(Sockets::None),
             bound,
             local: bound.filter(|address| !address.ip().is_unspecified()),
             receives_datagrams: false,
@@ -195,9 +209,9 @@ impl SharedListener {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
-        // It is only replaced as a whole.
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Sockets> {
+        // They are only replaced as a whole.
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True if connections that came through it are open and depend on its configuration.
@@ -215,15 +229,26 @@ impl SharedListener {
         self.receives_datagrams
     }
 
-    /// The socket, unless it is closing.
+    /// The socket on which it accepts connections, unless it is closing.
     pub fn socket(&self) -> Option<Arc<OwnedFd>> {
-        self.lock().clone()
+        match &*self.lock() {
+            Sockets::Listening(socket) => Some(Arc::clone(socket)),
+            Sockets::Datagrams(_) | Sockets::None => None,
+        }
+    }
+
+    /// The sockets on which it receives datagrams, unless it is closing.
+    pub fn datagrams(&self) -> Option<DatagramSockets> {
+        match &*self.lock() {
+            Sockets::Datagrams(sockets) => Some(Arc::clone(sockets)),
+            Sockets::Listening(_) | Sockets::None => None,
+        }
     }
 
     /// Closes it: it is no longer part of the configuration.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
-        *self.lock() = None;
+        *self.lock() = Sockets::None;
     }
 
     /// True if it accepts TCP connections.

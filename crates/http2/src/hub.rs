@@ -123,6 +123,13 @@ impl Hub {
             self.waker.wake_by_ref();
         }
     }
+
+    /// Has the connection's task wake the streams that wait, if there is room, which a stream that was woken does not use.
+    pub(crate) fn note_unused(&self, core: &Core) {
+        if core.has_blocked() && core.room() > 0 {
+            self.note_written(core);
+        }
+    }
 }
 
 impl Core {
@@ -384,5 +391,89 @@ impl Core {
                 blocked.rank = rank(stream, priority);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
+    use tutti_conn::pace::{Bandwidth, Pace};
+    use tutti_http::{FieldLines, OutgoingHead};
+
+    use super::*;
+    use crate::stream::{Http2Stream, Kind};
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A stream with the beginning of a response in its output, which waits for room on the connection.
+    fn waiting(hub: &Rc<Hub>, number: u32, waker: &Arc<Count>) -> (Http2Stream, Output) {
+        let window = SendWindow::new(INITIAL_WINDOW);
+        let state = StreamState::new(window, Priority::default(), None);
+        hub.core.borrow_mut().streams.insert(number, state);
+        hub.core.borrow_mut().counted += 1;
+        let kind = Kind {
+            is_head: false,
+            is_websocket: false,
+        };
+        let stream = Http2Stream::new(hub, number, kind);
+        let (status, fields) = (200, FieldLines::new());
+        let mut output = Output::default();
+        output.push_head(stream.head(&OutgoingHead { status, fields }));
+        output.bytes.extend_from_slice(b"body");
+        let waker = Arc::clone(waker).into();
+        let mut cx = Context::from_waker(&waker);
+        // The head needs no room.
+        assert!(stream.poll_send(&mut output, &mut cx).is_pending());
+        (stream, output)
+    }
+
+    /// Two streams wait for room, and the first, which is woken for it, cannot use it any more after `change`.
+    fn does_not_hold_up(change: impl FnOnce(&mut Output, &mut Core)) {
+        let (connection, woken) = (Arc::<Count>::default(), Arc::<Count>::default());
+        let receive = ReceiveWindow::new(INITIAL_WINDOW);
+        let hub = Rc::new(Hub::new(None, Arc::clone(&connection).into(), receive));
+        hub.core.borrow_mut().window = SendWindow::new(0);
+        let (first, mut output) = waiting(&hub, 1, &woken);
+        let (_second, _output) = waiting(&hub, 3, &woken);
+        let mut core = hub.core.borrow_mut();
+        core.window = SendWindow::new(4);
+        core.wake_blocked();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        change(&mut output, &mut core);
+        drop(core);
+        let before = connection.0.load(Ordering::Relaxed);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(first.poll_send(&mut output, &mut cx).is_pending());
+        assert!(connection.0.load(Ordering::Relaxed) > before);
+        hub.core.borrow_mut().wake_blocked();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_stream_whose_window_was_closed_does_not_hold_up_others() {
+        does_not_hold_up(|_, core| {
+            let first = core.streams.get_mut(&1).unwrap();
+            first.window = SendWindow::new(0);
+        });
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_has_used_up_its_bandwidth_does_not_hold_up_others() {
+        does_not_hold_up(|output, _| {
+            let bandwidth = Arc::new(Bandwidth::new(1));
+            let mut pace = Pace::new(vec![bandwidth], None);
+            pace.as_deref_mut().unwrap().take(1024);
+            output.set_pace(pace);
+        });
     }
 }

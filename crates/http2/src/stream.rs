@@ -241,6 +241,7 @@ impl Http2Stream {
             return Poll::Ready(Ok(()));
         }
         if output.is_paused() {
+            self.pass_room_on();
             return output.poll_pace(cx).map(Ok);
         }
         let mut core = self.hub.core.borrow_mut();
@@ -250,6 +251,7 @@ impl Http2Stream {
         };
         if stream.window.room() == 0 {
             keep(&mut stream.writer, cx.waker());
+            self.hub.note_unused(core);
         } else {
             let wanted = usize::try_from(output.len()).unwrap_or(usize::MAX);
             if core.wait(self.number, wanted, cx.waker()) {
@@ -257,6 +259,11 @@ impl Http2Stream {
             }
         }
         Poll::Pending
+    }
+
+    /// Called when the response may not be sent now: another stream may use the room for which this one was woken.
+    pub fn pass_room_on(&self) {
+        self.hub.note_unused(&self.hub.core.borrow());
     }
 
     /// Sends `output`, then `body`; what does not go out is kept in `output`.

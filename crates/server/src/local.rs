@@ -21,7 +21,7 @@ use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::now_millis;
 use tutti_conn::connections::Connections;
 use tutti_conn::counters::ThreadCounters;
-use tutti_conn::listener::{Accepted, ListenerHold, SharedListener};
+use tutti_conn::listener::{Accepted, DatagramSockets, ListenerHold, SharedListener};
 use tutti_conn::response_buffers::ResponseBuffers;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
@@ -35,7 +35,7 @@ use tutti_request_log::{LogBuffer, Recent};
 use crate::fields::server_date::OwnFields;
 use crate::job_submission::Desk;
 use crate::scraper::Scraper;
-use crate::snapshot::{Snapshot, StreamSockets, Timeouts};
+use crate::snapshot::{Snapshot, Timeouts};
 
 /// An order to a listen thread.
 pub(crate) enum Command {
@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// Receive this thread's share of the datagrams of this listener.
     TakeDatagrams(Arc<SharedListener>, Arc<Ports>),
     /// Receive this thread's share of the datagrams of the stream of this listener.
-    PassDatagrams(Arc<SharedListener>, StreamSockets),
+    PassDatagrams(Arc<SharedListener>, DatagramSockets),
     /// Refuse new connections on these sockets.
     LeaveDatagrams(Arc<Ports>),
     /// Stop accepting on the listener with this id, and close its idle connections.

@@ -204,9 +204,9 @@ impl Server {
             }
             let options = &entry.options;
             let each = options.max_connections_per_client.0;
-            let most = match entry.datagrams {
-                Some(_) => Some(most_sessions(options.udp.unwrap_or_default())),
-                None => options.max_connections.0,
+            let most = match entry.listener.receives_datagrams() {
+                true => Some(most_sessions(options.udp.unwrap_or_default())),
+                false => options.max_connections.0,
             };
             entry.listener.bounds.set(most, each);
         }
@@ -224,10 +224,10 @@ impl Server {
         for listener in &added {
             if let Some(socket) = listener.socket() {
                 self.send_all(|| Command::Listen(Arc::clone(listener), Arc::clone(&socket)));
-            } else if let Some(entry) = live.entry_of(listener.id)
-                && let Some(sockets) = &entry.datagrams
-            {
-                self.send_all(|| Command::PassDatagrams(Arc::clone(listener), Arc::clone(sockets)));
+            } else if let Some(sockets) = listener.datagrams() {
+                self.send_all(|| {
+                    Command::PassDatagrams(Arc::clone(listener), Arc::clone(&sockets))
+                });
             }
         }
         self.change_datagrams(&live, &previous);

@@ -23,7 +23,7 @@ use tutti_config::model::{self, Config, Switch};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_conn::bandwidths::Bandwidths;
 use tutti_conn::clock::{Millis, millis};
-use tutti_conn::listener::{SharedListener, inet};
+use tutti_conn::listener::SharedListener;
 use tutti_files::mime::MimeTypes;
 use tutti_guard::GuardTable;
 use tutti_http::{MessageLimits, may_trail};
@@ -37,7 +37,7 @@ use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, CertificateSource, ClientTls, Offer, OfferError};
 use tutti_upstream::{ServerGroup, StickyKey, authorities};
 
-pub(crate) use self::entry_points::{CompiledStream, ListenerEntry, StreamSockets};
+pub(crate) use self::entry_points::{CompiledStream, ListenerEntry};
 pub use self::environment::SnapshotEnvironment;
 use self::faults::bind_fault;
 use self::http3_sockets::spoken;
@@ -541,19 +541,15 @@ fn listener(
         .iter()
         .find(|entry| entry.address == wanted.address);
     let (name, threads) = (&wanted.name, previous.counts.threads());
-    let (listener, datagrams) = match (kept, &wanted.address) {
-        (Some(entry), _) => (Arc::clone(&entry.listener), entry.datagrams.clone()),
+    let listener = match (kept, &wanted.address) {
+        (Some(entry), _) => Arc::clone(&entry.listener),
         (None, model::ListenAddress::Udp(_)) => {
             let sockets = around.bind_datagrams(wanted)?.sockets;
-            let bound = sockets.first().map(rustix::net::getsockname);
-            let bound = bound.and_then(Result::ok).and_then(inet);
-            let id = entry_points::next_id();
-            let listener = SharedListener::of_datagrams(name, id, bound, threads);
-            (listener, Some(sockets.into_iter().map(Arc::new).collect()))
+            SharedListener::of_datagrams(name, entry_points::next_id(), sockets, threads)
         }
         (None, _) => {
             let (id, socket) = (entry_points::next_id(), around.bind(wanted)?);
-            (SharedListener::new(name, id, socket, threads), None)
+            SharedListener::new(name, id, socket, threads)
         }
     };
     let entry = ListenerEntry {
@@ -565,7 +561,6 @@ fn listener(
         http3: None,
         proxy_protocol: wanted.proxy_protocol.clone(),
         stream: None,
-        datagrams,
     };
     Ok((entry, kept.is_none()))
 }

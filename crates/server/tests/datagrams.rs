@@ -4,7 +4,8 @@
 
 mod support;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -462,6 +463,38 @@ fn a_removed_listener_waits_for_the_expected_responses() {
     sender.send(()).unwrap();
     assert_eq!(receive(&client), b"1");
     wait_until("its session has ended", || !listener.has_connections());
+}
+
+/// The request keeps the former configuration, and had kept the port with it.
+#[test]
+fn a_removed_listener_gives_up_its_port_while_a_request_of_another_one_runs() {
+    let (server, silent) = (Server::echo("a"), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (to, proxy) = (server.address, silent.local_addr().unwrap());
+    let config = move |udp: &str| {
+        format!(
+            r#"{{"listeners": {{{udp}"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "upstreams": {{"u": {{"servers": {{"{to}": {{}}}}}}}},
+                 "routes": [{{"action": {{"proxy": "http://{proxy}"}}}}]}}"#
+        )
+    };
+    let both = config(r#""udp:127.0.0.1:1": {"stream": "upstreams/u"}, "#);
+    let site = Site::new(2, move |_| both.clone());
+    let address = |receives_datagrams| {
+        let listeners = site.server.listeners();
+        let mut listeners = listeners.iter();
+        let found = listeners.find(|one| one.receives_datagrams() == receives_datagrams);
+        found.unwrap().bound_address().unwrap()
+    };
+    let udp = address(true);
+    expect(&client_to(udp), "1", "a1");
+    let mut waiting = TcpStream::connect(address(false)).unwrap();
+    waiting
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
+    let request = silent.accept().unwrap();
+    site.configure(&config("")).unwrap();
+    wait_until("the port is free", || UdpSocket::bind(udp).is_ok());
+    drop(request);
 }
 
 #[test]

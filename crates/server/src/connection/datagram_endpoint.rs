@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tutti_conn::clock::now_millis;
 use tutti_conn::counters::{DatagramDrop, StreamOutcome};
-use tutti_conn::listener::{ListenerHold, Peer, SharedListener, canonical};
+use tutti_conn::listener::{DatagramSockets, ListenerHold, Peer, SharedListener, canonical};
 use tutti_conn::udp::Datagram;
 use tutti_log::LineLimit;
 use tutti_pool::Level;
@@ -29,7 +29,6 @@ use crate::connection::datagram_socket::{DatagramSocket, SessionKey};
 use crate::connection::stream_info::logs_of;
 use crate::exchange::client::Ends;
 use crate::local::Local;
-use crate::snapshot::StreamSockets;
 
 /// Batches of datagrams in a row before other tasks of the thread get a turn.
 const BATCHES: u32 = 8;
@@ -52,7 +51,7 @@ pub(crate) struct DatagramEndpoint {
 pub(crate) fn begin(
     local: &Rc<Local>,
     listener: &Arc<SharedListener>,
-    sockets: &StreamSockets,
+    sockets: &DatagramSockets,
 ) -> Vec<Rc<DatagramEndpoint>> {
     let threads = local.shared.inboxes.len().max(1);
     let own = sockets.iter().skip(local.thread as usize).step_by(threads);

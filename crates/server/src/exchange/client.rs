@@ -355,6 +355,9 @@ impl ClientSide {
         if output.poll_pace(cx).is_pending() {
             // It has taken what it was given.
             self.note_all_taken();
+            if let Channel::Stream(stream) = &self.channel {
+                stream.pass_room_on();
+            }
             return Poll::Pending;
         }
         let before = self.channel.unsent(output);

@@ -128,6 +128,13 @@ impl Stream {
         either!(self, stream => stream.poll_send(output, cx))
     }
 
+    /// Called when the response may not be sent now: another stream of an HTTP/2 connection may use the room for which this one was woken.
+    pub(crate) fn pass_room_on(&self) {
+        if let Self::Http2(stream) = self {
+            stream.pass_room_on();
+        }
+    }
+
     /// Sends `output` and then `body`; unsent bytes are kept in `output`.
     pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         either!(self, stream => stream.send_body(output, body))

@@ -97,7 +97,7 @@ impl Server {
             if entry.stream.is_some() {
                 measure_streams(name, &counters.streams, page);
             }
-            if entry.datagrams.is_some() {
+            if entry.listener.receives_datagrams() {
                 for (reason, count) in counters.streams.dropped() {
                     page.add(names::DATAGRAMS_DROPPED, &[name, reason.word()], count);
                 }

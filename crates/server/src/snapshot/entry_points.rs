@@ -1,7 +1,6 @@
 //! The listeners of one configuration, and internal ones without a socket.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,12 +37,7 @@ pub(crate) struct ListenerEntry {
     pub(crate) proxy_protocol: Option<model::AddressSet>,
     /// The steps for its connections; `None`: all are read as HTTP.
     pub(crate) stream: Option<Arc<CompiledStream>>,
-    /// The sockets on which it receives datagrams of its stream, in the kernel's order.
-    pub(crate) datagrams: Option<StreamSockets>,
 }
-
-/// UDP sockets that share an address.
-pub(crate) type StreamSockets = Arc<[Arc<OwnedFd>]>;
 
 /// The steps of a stream, with their servers.
 pub(crate) struct CompiledStream {
@@ -128,7 +122,6 @@ pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> L
         http3: None,
         proxy_protocol: None,
         stream: None,
-        datagrams: None,
     }
 }
 
