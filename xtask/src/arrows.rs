@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("spool", &["sys"]),
     (
         "conn",
-        &["gateway", "metrics", "spool", "sys", "tls", "wire"],
+        &["gateway", "http", "metrics", "spool", "sys", "tls", "wire"],
     ),
     (
         "pool",

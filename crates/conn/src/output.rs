@@ -3,7 +3,8 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use http::StatusCode;
+use smallvec::SmallVec;
+use tutti_http::{FieldLines, OutgoingHead};
 use tutti_spool::{Region, SpoolError};
 
 use crate::pace::Pace;
@@ -26,12 +27,14 @@ const FRONT_BYTES: usize = 16 * 1024;
 
 /// Bytes that wait to be sent.
 ///
-/// Writers append to `bytes`, and on an HTTP/2 stream add heads with [`Output::push_head`]. Bytes that a slow client does not take can be
-/// moved to a file ([`Output::spill`]), and are sent before those written later.
+/// Writers append to `bytes`, and on a stream of HTTP/2 or 3 add heads with [`Output::push_head`]. Bytes that a slow client does not take can
+/// be moved to a file ([`Output::spill`]), and are sent before those written later.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Heads, which are sent first and never written to a file.
-    heads: Vec<StreamHead>,
+    heads: SmallVec<[OutgoingHead; 1]>,
+    /// The memory of the last head that was sent.
+    spent: FieldLines,
     /// Bytes to which writers append; some at the front may have been sent.
     pub bytes: Vec<u8>,
     /// Bytes at the front of `bytes` that have been sent.
@@ -118,18 +121,29 @@ impl Output {
     }
 
     /// Appends the head of a response on a stream of HTTP/2 or 3.
-    pub fn push_head(&mut self, head: StreamHead) {
+    pub fn push_head(&mut self, head: OutgoingHead) {
         self.heads.push(head);
     }
 
     /// Takes the first unsent head.
-    pub fn take_head(&mut self) -> Option<StreamHead> {
+    pub fn take_head(&mut self) -> Option<OutgoingHead> {
         (!self.heads.is_empty()).then(|| self.heads.remove(0))
     }
 
-    /// Bytes of unsent heads.
+    /// Keeps the memory of a head that has been sent.
+    pub fn keep_spent(&mut self, head: OutgoingHead) {
+        self.spent = head.fields;
+    }
+
+    /// The memory, for other responses: the buffer, and that of a head.
+    pub fn into_memory(self) -> (Vec<u8>, FieldLines) {
+        (self.bytes, self.spent)
+    }
+
+    /// Bytes of the fields of unsent heads, as HTTP/1 has them.
     fn head_bytes(&self) -> usize {
-        self.heads.iter().map(|head| head.bytes).sum()
+        let lines = self.heads.iter().map(|head| head.fields.lines());
+        lines.map(<[u8]>::len).sum()
     }
 
     /// Number of unsent bytes.
@@ -217,38 +231,6 @@ impl Output {
             Err((_, error)) => Err(error),
         }
     }
-}
-
-/// The head of a response for an HTTP/2 or HTTP/3 stream.
-#[derive(Debug)]
-pub struct StreamHead {
-    /// The head; `None` if the protocol cannot express it, so that the stream ends without a response.
-    pub form: Option<HeadForm>,
-    /// Its size for measuring progress: the bytes of its fields in HTTP/1.
-    pub bytes: usize,
-}
-
-/// The head of a response in the form of its protocol.
-#[derive(Debug)]
-pub enum HeadForm {
-    /// HTTP/2: compressed when it is sent.
-    Http2 {
-        /// The status.
-        status: u16,
-        /// The fields as lines of HTTP/1.
-        lines: Vec<u8>,
-        /// The declared length of the body.
-        content_length: Option<u64>,
-    },
-    /// HTTP/3: encoded.
-    Http3 {
-        /// The status, which is also in the section.
-        status: StatusCode,
-        /// Status and fields in QPACK.
-        section: Vec<u8>,
-        /// The declared length of the body.
-        content_length: Option<u64>,
-    },
 }
 
 /// The part of an output that is in a file.

@@ -95,7 +95,7 @@ pub use path::{
 pub use priority::{EarlyPriorities, Priority};
 pub use section::Section;
 pub use status::reason_phrase;
-pub use stream_head::{EncodedHead, LinedHead, encoded_head, lined_fields, lined_head};
+pub use stream_head::{StreamFields, stream_status};
 pub use token::{InvalidField, is_field_name, is_field_value};
 pub use trailers::{Trailers, may_trail};
 pub use version::Version;

@@ -14,7 +14,7 @@ use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::ReadResult;
-use tutti_http::{MessageLimits, OutgoingHead, RequestHead};
+use tutti_http::{FieldLines, MessageLimits, OutgoingHead, RequestHead};
 use tutti_http2::{Ending, Http2Connection, Http2Head, Http2Options, Http2Stream, Http2Timeouts};
 use tutti_tls::HandshakeFacts;
 
@@ -30,6 +30,7 @@ struct Client {
     limits: MessageLimits,
     head: RefCell<RequestHead>,
     response: OutgoingHead,
+    fields: Cell<FieldLines>,
     body: Vec<u8>,
     left: Cell<u32>,
     next: Cell<u32>,
@@ -134,11 +135,17 @@ impl Http2Connection for Client {
             .compose(&mut input, &opening, || head.fields(), &self.limits)
             .unwrap();
         let mut output = Output::new(self.buffers.take());
-        output.push_head(stream.head(&self.response));
+        let mut fields = self.fields.take();
+        fields.clear();
+        fields.append(&self.response.fields);
+        let status = self.response.status;
+        output.push_head(OutgoingHead { status, fields });
         output.bytes.extend_from_slice(&self.body);
         assert_eq!(stream.try_send(&mut output), Ok(true));
         stream.finish();
-        self.buffers.give(output.bytes);
+        let (buffer, fields) = output.into_memory();
+        self.fields.set(fields);
+        self.buffers.give(buffer);
         self.buffers.give(input);
         self.answered.set(self.answered.get() + 1);
     }
@@ -168,6 +175,7 @@ fn main() {
         limits: MessageLimits::default(),
         head: RefCell::new(RequestHead::new()),
         response,
+        fields: Cell::default(),
         body: vec![b'x'; length as usize],
         left: Cell::new(requests),
         next: Cell::new(1),

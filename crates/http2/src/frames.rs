@@ -4,7 +4,6 @@ use tutti_http::http2::HpackEncoder;
 use tutti_http::http2::frame::{
     CONTINUATION, END_HEADERS, END_STREAM, FrameHead, HEAD_BYTES, HEADERS, MOST_PAYLOAD,
 };
-use tutti_http::{Trailers, lined_fields};
 
 use crate::hub::Core;
 
@@ -12,31 +11,16 @@ use crate::hub::Core;
 /// (RFC 9113 §6.8).
 pub(crate) const FAREWELL_PING: [u8; 8] = *b"farewell";
 
-/// Appends the head of a response: its status, and its fields as lines.
-pub(crate) fn write_head(core: &mut Core, stream: u32, head: (u16, &[u8]), ends: bool) {
-    let (status, lines) = head;
-    write(core, stream, ends, |encoder, out| {
-        encoder.write_head(status, lined_fields(lines), out);
-    });
-}
-
-/// Appends the trailers of a response, its end.
-pub(crate) fn write_trailers(core: &mut Core, stream: u32, trailers: &Trailers) {
-    write(core, stream, true, |encoder, out| {
-        encoder.write_trailers(trailers.fields(), out);
-    });
-}
-
-fn write(
+/// Appends a field section, which `encode` writes; it returns true if the stream ends with it.
+pub(crate) fn write_section(
     core: &mut Core,
     stream: u32,
-    ends: bool,
-    encode: impl FnOnce(&mut HpackEncoder, &mut Vec<u8>),
+    encode: impl FnOnce(&mut HpackEncoder, &mut Vec<u8>) -> bool,
 ) {
     let out = &mut core.output.bytes;
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
-    encode(&mut core.encoder, out);
+    let ends = encode(&mut core.encoder, out);
     let length = out.len() - start - HEAD_BYTES;
     let flags = if ends { END_STREAM } else { 0 };
     let mut head = FrameHead {

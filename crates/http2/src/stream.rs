@@ -10,10 +10,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
+use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::{BodyPart, ReadResult};
 use tutti_http::http2::frame::{DATA, END_STREAM, MOST_PAYLOAD};
-use tutti_http::{LinedHead, OutgoingHead, Trailers, lined_head, status_has_body};
+use tutti_http::{OutgoingHead, StreamFields, Trailers, status_has_body, stream_status};
 use tutti_tls::HandshakeFacts;
 
 use crate::fault::Http2Code;
@@ -172,7 +172,8 @@ impl Http2Stream {
             match self.sending.get() {
                 Sending::Head => {
                     let head = output.take_head().ok_or(Gone::Closed)?;
-                    self.begin(core, head)?;
+                    self.begin(core, &head)?;
+                    output.keep_spent(head);
                 }
                 // A response has one head.
                 Sending::Body { .. } if output.take_head().is_some() => return Err(Gone::Closed),
@@ -206,53 +207,28 @@ impl Http2Stream {
         });
     }
 
-    /// Converts the head for this stream.
-    pub fn head(&self, head: &OutgoingHead) -> StreamHead {
-        let form = lined_head(head, self.kind.is_websocket);
-        let form = form.map(|head| {
-            let LinedHead {
-                status,
-                lines,
-                content_length,
-            } = head;
-            HeadForm::Http2 {
-                status,
-                lines,
-                content_length,
-            }
-        });
-        StreamHead {
-            form,
-            bytes: head.fields.lines().len(),
-        }
-    }
-
     /// Sends a head, interim or not.
-    fn begin(&self, core: &mut Core, head: StreamHead) -> Result<(), Gone> {
-        let Some(HeadForm::Http2 {
-            status,
-            lines,
-            content_length,
-        }) = head.form
-        else {
-            return Err(Gone::Closed);
-        };
-        let is_gone = core
-            .streams
-            .get(&self.number)
-            .is_none_or(|one| one.is_reset);
-        if is_gone {
+    fn begin(&self, core: &mut Core, head: &OutgoingHead) -> Result<(), Gone> {
+        let is_websocket = self.kind.is_websocket;
+        let status = stream_status(head.status, is_websocket).ok_or(Gone::Closed)?;
+        let stream = core.streams.get(&self.number);
+        if stream.is_none_or(|one| one.is_reset) {
             return Err(Gone::Closed);
         }
         let is_interim = status < 200;
-        let is_empty = content_length == Some(0) && !self.may_trail.get();
-        let ends = !is_interim && (self.kind.is_head || !status_has_body(status) || is_empty);
-        frames::write_head(core, self.number, (status, &lines), ends);
+        let mut fields = StreamFields::of(head, is_websocket);
+        let mut ends = false;
+        frames::write_section(core, self.number, |encoder, out| {
+            encoder.write_head(status, &mut fields, out);
+            let is_empty = fields.content_length() == Some(0) && !self.may_trail.get();
+            ends = !is_interim && (self.kind.is_head || !status_has_body(status) || is_empty);
+            ends
+        });
         if ends {
             core.end_stream(self.number, |one| one.has_sent_end = true);
             self.sending.set(Sending::Ended);
         } else if !is_interim {
-            let rest = content_length;
+            let rest = fields.content_length();
             self.sending.set(Sending::Body { rest });
         }
         Ok(())
@@ -336,7 +312,10 @@ impl Http2Stream {
                     let trailers = self.trailers.borrow();
                     match trailers.is_empty() {
                         true => core.write_frame(DATA, END_STREAM, self.number, &[]),
-                        false => frames::write_trailers(core, self.number, &trailers),
+                        false => frames::write_section(core, self.number, |encoder, out| {
+                            encoder.write_trailers(trailers.fields(), out);
+                            true
+                        }),
                     }
                     core.end_stream(self.number, |one| one.has_sent_end = true);
                     self.hub.note_written(core);

@@ -12,11 +12,16 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use quinn_proto::{ReadError, StreamId, WriteError};
-use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
+use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::{BodyPart, ReadResult};
 use tutti_http::http3::frame::{DATA, FrameHead, HEADERS};
-use tutti_http::http3::{Code, Http3Error, MessagePart, MessageReader, Section, encode_fields};
-use tutti_http::{OutgoingHead, Trailers, encoded_head, status_has_body};
+use tutti_http::http3::{
+    Code, Http3Error, MessagePart, MessageReader, Section, encode_fields, encode_response,
+};
+use tutti_http::{
+    OutgoingHead, StreamFields, Trailers, is_field_name, is_field_value, status_has_body,
+    stream_status,
+};
 use tutti_tls::HandshakeFacts;
 
 use crate::fault::fault;
@@ -303,7 +308,10 @@ impl QuicStream {
                 continue;
             }
             match (sending.state, output.take_head()) {
-                (State::Head, Some(head)) => self.begin(&mut sending, head)?,
+                (State::Head, Some(head)) => {
+                    self.begin(&mut sending, &head)?;
+                    output.keep_spent(head);
+                }
                 // A response begins with its only head.
                 (State::Head, None) | (State::Body { .. }, Some(_)) => return Err(Gone::Closed),
                 (State::Body { rest: Some(0) }, None) => sending.state = State::Complete,
@@ -372,35 +380,23 @@ impl QuicStream {
         }
     }
 
-    /// Converts the head for this stream.
-    pub fn head(&self, head: &OutgoingHead) -> StreamHead {
-        StreamHead {
-            form: encoded_head(head, self.kind.is_websocket).map(|head| HeadForm::Http3 {
-                status: head.status,
-                section: head.section,
-                content_length: head.content_length,
-            }),
-            bytes: head.fields.lines().len(),
-        }
-    }
-
     /// Begins the response with its head.
-    fn begin(&self, sending: &mut Sending, head: StreamHead) -> Result<(), Gone> {
-        let Some(HeadForm::Http3 {
-            status,
-            section,
-            content_length: declared,
-        }) = head.form
-        else {
-            return Err(Gone::Closed);
-        };
+    fn begin(&self, sending: &mut Sending, head: &OutgoingHead) -> Result<(), Gone> {
+        let is_websocket = self.kind.is_websocket;
+        let status = stream_status(head.status, is_websocket).ok_or(Gone::Closed)?;
+        let mut fields = StreamFields::of(head, is_websocket);
+        let valid = fields
+            .by_ref()
+            .filter(|(name, value)| is_field_name(name) && is_field_value(value));
+        let section = encode_response(status, valid);
         sending.begin_frame(HEADERS, section.len() as u64);
         sending.held.extend_from_slice(&section);
-        if status.is_informational() {
+        if status < 200 {
             return Ok(());
         }
+        let declared = fields.content_length();
         let is_empty = declared == Some(0) && !self.may_trail.get();
-        let is_over = self.kind.is_head || !status_has_body(status.as_u16()) || is_empty;
+        let is_over = self.kind.is_head || !status_has_body(status) || is_empty;
         sending.state = match is_over {
             true => State::Complete,
             false => State::Body { rest: declared },

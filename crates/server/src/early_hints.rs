@@ -67,7 +67,7 @@ pub(crate) fn pass_on<'f>(
         let fields = fields
             .filter(|(name, _)| !respond::is_framing(Known::from_name(name)))
             .collect();
-        respond::put(request.client, &OutgoingHead { status, fields }, output);
+        respond::put(request.client, OutgoingHead { status, fields }, output);
     }
 }
 
@@ -80,5 +80,5 @@ pub(crate) fn send(request: &Request<'_>, plan: &mut Plan, output: &mut Output) 
         status: 103,
         fields: std::mem::take(&mut plan.changes.hints),
     };
-    respond::put(request.client, &head, output);
+    respond::put(request.client, head, output);
 }

@@ -99,7 +99,7 @@ fn half_a_body(request: &Request) {
     let mut head = OutgoingHead::new(200);
     head.fields.push_number(b"Content-Length", 10);
     let mut output = tutti_conn::output::Output::new(b"yyyyy".to_vec());
-    output.push_head(request.stream.head(&head));
+    output.push_head(head);
     assert_eq!(request.stream.try_send(&mut output), Ok(true));
     request.stream.finish();
 }

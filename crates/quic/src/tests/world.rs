@@ -375,7 +375,7 @@ impl Request {
         let mut head = OutgoingHead::new(status);
         head.fields.push_number(b"Content-Length", length as u64);
         let mut output = Output::new(vec![b'y'; length]);
-        output.push_head(self.stream.head(&head));
+        output.push_head(head);
         let _ = self.stream.try_send(&mut output);
         output
     }

@@ -424,8 +424,7 @@ fn body(
     if let Content::Bytes(bytes) = &content.file.content {
         request.finished(content.status, content.body_bytes, &head.fields);
         request.pace(output);
-        respond::put(request.client, &head, output);
-        request.client.local.give_fields(head.fields);
+        respond::put(request.client, head, output);
         let out = &mut output.bytes;
         for segment in &content.segments {
             match segment {

@@ -148,7 +148,7 @@ impl<'a> ClientBody<'a> {
 
     /// Appends it to `output`.
     pub(crate) fn send_continue(&mut self, output: &mut Output) {
-        respond::put(self.client, &OutgoingHead::new(100), output);
+        respond::put(self.client, OutgoingHead::new(100), output);
         self.awaits_continue = false;
         self.start_clock();
     }

@@ -175,10 +175,9 @@ impl ClientSide {
         share: &Rc<ConnectionBuffers>,
         waker: Waker,
     ) -> Self {
-        Self {
-            waiting: Waiting::beside(share),
-            ..Self::new(Channel::Stream(Box::new(stream)), ends, waker)
-        }
+        let mut client = Self::new(Channel::Stream(Box::new(stream)), ends, waker);
+        client.waiting = Waiting::beside(share);
+        client
     }
 
     /// The ends of another exchange of this client.

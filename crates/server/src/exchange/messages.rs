@@ -163,7 +163,9 @@ impl Messages {
 
     /// Returns the buffers to the thread, except that of the input, which is for the next read.
     pub(crate) fn give_back_to_reuse_input(self, local: &Local) -> Vec<u8> {
-        local.buffers.give(self.output.bytes);
+        let (buffer, fields) = self.output.into_memory();
+        local.buffers.give(buffer);
+        local.give_fields(fields);
         local.give_head(self.head);
         self.input
     }

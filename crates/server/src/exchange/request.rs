@@ -166,12 +166,13 @@ impl<'a> Request<'a> {
             101 => output.lift_pace(),
             _ => self.pace(output),
         }
-        respond::put(self.client, &head, output);
+        let mut logged = FieldLines::new();
         if self.settings().access_logs.is_some() {
-            return head.fields;
+            logged = self.client.local.take_fields();
+            logged.append(&head.fields);
         }
-        self.client.local.give_fields(head.fields);
-        FieldLines::new()
+        respond::put(self.client, head, output);
+        logged
     }
 
     /// Adds the trace and the request id to the fields of the response.

@@ -58,10 +58,13 @@ pub(crate) fn begin_with(
 }
 
 /// Appends a head to the output, in the protocol of the connection.
-pub(crate) fn put(client: &ClientSide, head: &OutgoingHead, output: &mut Output) {
+pub(crate) fn put(client: &ClientSide, head: OutgoingHead, output: &mut Output) {
     match &client.channel {
-        Channel::Stream(stream) => output.push_head(stream.head(head)),
-        Channel::Transport(_) | Channel::Discard => head.write_http1(&mut output.bytes),
+        Channel::Stream(_) => output.push_head(head),
+        Channel::Transport(_) | Channel::Discard => {
+            head.write_http1(&mut output.bytes);
+            client.local.give_fields(head.fields);
+        }
     }
 }
 
@@ -102,10 +105,9 @@ impl Made {
 
     /// Appends head and content to the output, and returns the memory.
     pub(crate) fn put(self, client: &ClientSide, output: &mut Output) {
-        put(client, &self.head, output);
+        put(client, self.head, output);
         output.bytes.extend_from_slice(&self.body);
         client.local.buffers.give(self.body);
-        client.local.give_fields(self.head.fields);
     }
 }
 

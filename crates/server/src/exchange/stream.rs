@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use tutti_conn::output::{Gone, Output, StreamHead};
+use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::{BodyPart, ReadResult};
-use tutti_http::{OutgoingHead, Trailers, Version};
+use tutti_http::{Trailers, Version};
 use tutti_http2::Http2Code;
 use tutti_tls::HandshakeFacts;
 
@@ -117,11 +117,6 @@ impl Stream {
             Self::Http2(_) => output.is_empty(),
             Self::Http3(stream) => stream.has_sent(output),
         }
-    }
-
-    /// Converts the head for this stream.
-    pub(crate) fn head(&self, head: &OutgoingHead) -> StreamHead {
-        either!(self, stream => stream.head(head))
     }
 
     /// Sends some of `output`: ready when bytes have been sent, or nothing is left.
