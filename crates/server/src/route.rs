@@ -481,9 +481,7 @@ impl Look<'_> {
         let names_directory = path.ends_with(b"/");
         // Literal text of the configuration may contain `..`; a variable may not insert it, nor a script, whose parts cannot be
         // distinguished.
-        let may_climb = memchr::memmem::find(path, b"..").is_some()
-            && !template.is_script()
-            && template.source().contains("..");
+        let may_climb = || !template.is_script() && template.source().contains("..");
         let asked = self.decision.path(request);
         match share::find(request, path, &share.options.index, self.bounds, may_climb) {
             Found::File(file) => {
@@ -564,8 +562,7 @@ impl Look<'_> {
     /// The folder with this path, if there is one within the bounds.
     fn folder(&self, path: &[u8]) -> Option<listing::Look> {
         let share = self.share;
-        let climbs = path.split(|byte| *byte == b'/').any(|part| part == b"..");
-        if climbs || memchr::memchr(0, path).is_some() {
+        if share::climbs(path) || memchr::memchr(0, path).is_some() {
             return None;
         }
         let look = listing::Look {

@@ -25,25 +25,21 @@ pub(crate) enum Found {
 
 /// Looks a path up. If it ends in a slash, it means the `index` file in that directory.
 ///
-/// `has_parent_segments`: the path has a literal `..` in the configuration. Otherwise such a segment can only come from a variable (the
-/// request's path is normalised), and would lead out of the share.
+/// `may_climb`: the path may have a segment `..`, which is literal in the configuration. Otherwise such a segment can only come from a
+/// variable (the request's path is normalised), and would lead out of the share.
 pub(crate) fn find(
     request: &Request<'_>,
     path: &mut Vec<u8>,
     index: &str,
     bounds: Option<ResolutionLimits<'_>>,
-    has_parent_segments: bool,
+    may_climb: impl FnOnce() -> bool,
 ) -> Found {
     // A path would end there, and another file be served than the one that was checked.
     let has_nul = |path: &[u8]| memchr::memchr(0, path).is_some();
     if has_nul(path) || bounds.and_then(|bounds| bounds.chroot).is_some_and(has_nul) {
         return Found::Refused(404);
     }
-    if !has_parent_segments
-        && path
-            .split(|byte| *byte == b'/')
-            .any(|segment| segment == b"..")
-    {
+    if climbs(path) && !may_climb() {
         return Found::Refused(403);
     }
     if path.ends_with(b"/") {
@@ -74,6 +70,14 @@ pub(crate) fn find(
             Found::Refused(500)
         }
     }
+}
+
+/// True if a path has a segment `..`.
+pub(crate) fn climbs(path: &[u8]) -> bool {
+    memchr::memchr_iter(b'.', path).any(|place| {
+        let (before, rest) = path.split_at_checked(place).unwrap_or_default();
+        matches!(before, [] | [.., b'/']) && matches!(rest, [b'.', b'.'] | [b'.', b'.', b'/', ..])
+    })
 }
 
 /// Why a path is not served, for the log; with the user and the folder or file that denies access, if that is the cause.
@@ -114,4 +118,21 @@ fn denial(path: &Path) -> Option<String> {
     let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
     let is_unreadable = is_file && File::open(path).is_err_and(is_denied);
     is_unreadable.then(|| format!("{user} may not read the file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_climbs_by_a_segment_of_two_periods() {
+        for path in ["..", "../a", "/..", "/a/../b", "/a.b/..", "/...//../"] {
+            assert!(climbs(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "", ".", "/", "/a..", "/..a", "/a../b", "/.../b", "/./a", "/a.b.c",
+        ] {
+            assert!(!climbs(path.as_bytes()), "{path}");
+        }
+    }
 }
