@@ -53,9 +53,9 @@ fn plain_ones_hold<'c, R: RequestInfo + ?Sized>(
     Ok(conditions
         .https
         .is_none_or(|https| https == request.is_https())
-        && matches(conditions.host.as_ref(), request.host())?
-        && matches(conditions.uri.as_ref(), request.path())?
-        && matches(conditions.method.as_ref(), request.method())?
+        && matches(conditions.host.as_ref(), || request.host())?
+        && matches(conditions.uri.as_ref(), || request.path())?
+        && matches(conditions.method.as_ref(), || request.method())?
         && conditions
             .source
             .as_ref()
@@ -64,7 +64,7 @@ fn plain_ones_hold<'c, R: RequestInfo + ?Sized>(
             .destination
             .as_ref()
             .is_none_or(|destination| destination.matches(request.local()))
-        && query_matches(conditions.query.as_ref(), request.query())?
+        && query_matches(conditions.query.as_ref(), || request.query())?
         && any_set(conditions.arguments.as_ref(), |name, each| {
             fields::each_argument(request.query().unwrap_or_default(), name, |value| {
                 each(value);
@@ -82,8 +82,12 @@ fn plain_ones_hold<'c, R: RequestInfo + ?Sized>(
         && referer_matches(conditions.referer.as_ref(), request)?)
 }
 
-fn matches<'c>(patterns: Option<&'c Patterns>, value: &[u8]) -> Result<bool, OutOfSteps<'c>> {
-    patterns.map_or(Ok(true), |patterns| patterns.matches(value))
+/// Most steps have few conditions: only the values that are compared are read.
+fn matches<'c, 'v>(
+    patterns: Option<&'c Patterns>,
+    value: impl FnOnce() -> &'v [u8],
+) -> Result<bool, OutOfSteps<'c>> {
+    patterns.map_or(Ok(true), |patterns| patterns.matches(value()))
 }
 
 /// All values of the field must be accepted: an application may look at any.
@@ -103,17 +107,20 @@ fn referer_matches<'c, R: RequestInfo + ?Sized>(
     outcome.unwrap_or_else(|| Ok(referers.accept_none()))
 }
 
-fn query_matches<'c>(
+fn query_matches<'c, 'v>(
     patterns: Option<&'c Patterns>,
-    query: Option<&[u8]>,
+    query: impl FnOnce() -> Option<&'v [u8]>,
 ) -> Result<bool, OutOfSteps<'c>> {
-    let raw = query.unwrap_or_default();
-    if patterns.is_none() || !fields::is_encoded(raw) {
-        return matches(patterns, raw);
+    let Some(patterns) = patterns else {
+        return Ok(true);
+    };
+    let raw = query().unwrap_or_default();
+    if !fields::is_encoded(raw) {
+        return patterns.matches(raw);
     }
     let mut decoded = Decoded::new();
     fields::decode(raw, &mut decoded);
-    matches(patterns, &decoded)
+    patterns.matches(&decoded)
 }
 
 /// At least one set must match: every field in it must exist, and all its values must match.
