@@ -151,37 +151,35 @@ pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
 
 /// Appends the decoded text to `out`; `None` if it is invalid.
 pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let mut coming = coded.iter();
-    // The next bits are the last `count` of these.
+    let mut coming = coded;
+    // The next bits are the first `count` of these, inverted: zeros after the end stand for ones, which the padding has.
     let (mut bits, mut count) = (0_u64, 0_u32);
     loop {
-        while count < LONGEST as u32 {
-            let Some(byte) = coming.next() else {
-                break;
-            };
-            bits = bits << 8 | u64::from(*byte);
-            count += 8;
+        if count < LONGEST as u32 {
+            if let Some((word, rest)) = coming.split_first_chunk() {
+                bits |= u64::from(!u32::from_be_bytes(*word)) << (32 - count);
+                count += 32;
+                coming = rest;
+            } else {
+                for byte in std::mem::take(&mut coming) {
+                    bits |= u64::from(!byte) << (56 - count);
+                    count += 8;
+                }
+            }
         }
-        let next = first_bits(bits, count);
+        let next = !((bits >> 32) as u32);
+        // No code of less than a byte has only ones.
+        if count < 8 && next == u32::MAX {
+            return Some(());
+        }
         let (symbol, length) = match SHORT.get((next >> 24) as usize) {
             Some(&(symbol, length)) if length > 0 => (symbol, u32::from(length)),
-            _ => match long(next) {
-                Some(found) => found,
-                // The remaining bits are padding: ones, less than a byte.
-                None => return (count < 8 && next == u32::MAX).then_some(()),
-            },
+            _ => long(next)?,
         };
         // Negative if a code continues after the end.
         count = count.checked_sub(length)?;
+        bits <<= length;
         out.push(symbol);
-    }
-}
-
-/// The first 32 of the last `count` of `bits`, padded with ones.
-fn first_bits(bits: u64, count: u32) -> u32 {
-    match count.checked_sub(32) {
-        Some(behind) => (bits >> behind) as u32,
-        None => (bits << (32 - count)) as u32 | u32::MAX >> count,
     }
 }
 
