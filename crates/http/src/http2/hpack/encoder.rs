@@ -57,7 +57,7 @@ const NAME_BYTES: usize = 64;
 /// An entry of the dynamic table.
 #[derive(Debug)]
 struct Entry {
-    /// The name in lower case, then the value.
+    /// The name as it was sent, then the value.
     text: Box<[u8]>,
     name: usize,
 }
@@ -145,6 +145,7 @@ impl HpackEncoder {
 
     /// Announces a changed size, at the beginning of a block.
     fn begin(&mut self, out: &mut Vec<u8>) {
+        self.sent.resize(PLACES, Sent::default());
         if let Some(smallest) = self.smallest.take() {
             if smallest < self.max_size {
                 write_integer(smallest as u64, 0x20, 5, out);
@@ -155,7 +156,6 @@ impl HpackEncoder {
 
     fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let hash = hash(name, value);
-        self.sent.resize(PLACES, Sent::default());
         let place = hash as usize % PLACES;
         let sent = self.sent.get(place).copied().unwrap_or_default();
         let is_known = sent.hash == hash;
@@ -181,7 +181,7 @@ impl HpackEncoder {
         let enters = size <= self.max_size / 2 && (is_known || REPEATED.contains(&lower));
         if enters {
             write_indexed(lower, value, out);
-            self.insert(lower, value);
+            self.insert(name, value);
         } else {
             write_literal(0, lower, value, out);
         }
@@ -198,7 +198,9 @@ impl HpackEncoder {
         let place = self.entries.len().checked_sub(age + 1)?;
         let found = self.entries.get(place).filter(|_| entry > 0)?;
         let (own_name, own_value) = found.text.split_at_checked(found.name)?;
-        let is_same = own_value == value && own_name.eq_ignore_ascii_case(name);
+        // Usually in the same case, which is compared at once.
+        let is_name = own_name == name || own_name.eq_ignore_ascii_case(name);
+        let is_same = own_value == value && is_name;
         is_same.then_some((STATIC_ENTRIES + 1 + age) as u64)
     }
 
@@ -266,17 +268,18 @@ fn hash(name: &[u8], value: &[u8]) -> u32 {
     /// The multiplier of FxHash.
     const FACTOR: u64 = 0x51_7c_c1_b7_27_22_0a_95;
     const LOWER: u64 = 0x2020_2020_2020_2020;
-    fn add(mut hash: u64, text: &[u8], mask: u64) -> u64 {
-        let (words, rest) = text.as_chunks::<8>();
-        for word in words {
-            hash = (hash.rotate_left(5) ^ (u64::from_le_bytes(*word) | mask)).wrapping_mul(FACTOR);
-        }
-        let mut last = [0; 8];
-        for (to, from) in last.iter_mut().zip(rest) {
-            *to = *from;
-        }
-        let last = u64::from_le_bytes(last) | mask;
-        (hash.rotate_left(5) ^ last).wrapping_mul(FACTOR)
+    fn add(hash: u64, text: &[u8], mask: u64) -> u64 {
+        let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ (word | mask)).wrapping_mul(FACTOR);
+        let words = text.as_chunks::<8>().0.iter();
+        let hash = words.fold(hash, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+        // The last bytes again, with those before them: one word takes as long as one byte.
+        let last = match text.last_chunk() {
+            Some(last) => u64::from_le_bytes(*last),
+            None => text
+                .iter()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        };
+        mix(hash, last)
     }
     let hash = add(name.len() as u64, name, LOWER);
     let hash = add(hash, value, 0);
