@@ -1,26 +1,25 @@
 //! The fields of a request of HTTP/2 or HTTP/3, decoded: pseudo-fields apart from the others (RFC 9113 §8.3, RFC 9114 §4.3).
 
+use crate::head::{BufferSpan, RawField};
+use crate::http2::request::{RequestField, append};
+use crate::known_fields::Known;
 use crate::trailers::Trailers;
-
-/// A range in the section's text.
-type Stretch = std::ops::Range<usize>;
 
 /// Pseudo-fields of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pseudo {
-    method: Option<Stretch>,
-    scheme: Option<Stretch>,
-    authority: Option<Stretch>,
-    path: Option<Stretch>,
-    protocol: Option<Stretch>,
+    method: Option<BufferSpan>,
+    scheme: Option<BufferSpan>,
+    authority: Option<BufferSpan>,
+    path: Option<BufferSpan>,
+    protocol: Option<BufferSpan>,
 }
 
 /// The fields of a request's head, or of trailers, decoded.
 #[derive(Debug, Default)]
 pub struct Section {
     text: Vec<u8>,
-    /// Names and values.
-    fields: Vec<(Stretch, Stretch)>,
+    fields: Vec<RawField>,
     pseudo: Pseudo,
 }
 
@@ -73,15 +72,15 @@ impl Section {
         self.pseudo = Pseudo::default();
     }
 
-    /// Adds a field; false if it is not permitted.
-    pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) -> bool {
+    /// Adds a field, whose name is that of `known`; false if it is not permitted.
+    pub(crate) fn push(&mut self, name: &[u8], value: &[u8], known: Known) -> bool {
         let Some(pseudo) = name.strip_prefix(b":") else {
-            let name = self.append(name);
-            let value = self.append(value);
-            self.fields.push((name, value));
+            let name = append(&mut self.text, name);
+            let value = append(&mut self.text, value);
+            self.fields.push(RawField { name, value, known });
             return true;
         };
-        let value = self.append(value);
+        let value = append(&mut self.text, value);
         let place = match pseudo {
             b"method" => &mut self.pseudo.method,
             b"scheme" => &mut self.pseudo.scheme,
@@ -94,18 +93,8 @@ impl Section {
         place.replace(value).is_none() && self.fields.is_empty()
     }
 
-    fn append(&mut self, text: &[u8]) -> Stretch {
-        let start = self.text.len();
-        self.text.extend_from_slice(text);
-        start..self.text.len()
-    }
-
-    fn of(&self, stretch: &Stretch) -> &[u8] {
-        self.text.get(stretch.clone()).unwrap_or_default()
-    }
-
-    fn value_of(&self, stretch: &Option<Stretch>) -> Option<&[u8]> {
-        stretch.as_ref().map(|stretch| self.of(stretch))
+    fn value_of(&self, span: &Option<BufferSpan>) -> Option<&[u8]> {
+        span.map(|span| span.of(&self.text))
     }
 
     /// `:method`.
@@ -135,7 +124,17 @@ impl Section {
 
     /// The other fields.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let fields = self.fields.iter();
-        fields.map(|(name, value)| (self.of(name), self.of(value)))
+        self.fields.iter().map(|field| {
+            let field = field.resolve(&self.text);
+            (field.name, field.value)
+        })
+    }
+
+    /// The same of a section that has been checked as it was read, as those of HTTP/2 are.
+    pub fn checked_fields(&self) -> impl Iterator<Item = RequestField<'_>> {
+        self.fields.iter().map(|field| RequestField {
+            field: field.resolve(&self.text),
+            is_checked: true,
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! The head of a stream's request.
 
-use tutti_http::http2::{Opening, WebSocketKey};
+use tutti_http::http2::{Opening, RequestField, WebSocketKey};
 use tutti_http::{Priority, Section, Version};
 
 use crate::stream::Kind;
@@ -79,7 +79,7 @@ impl Http2Head {
     }
 
     /// Its fields.
-    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.section.fields()
+    pub fn fields(&self) -> impl Iterator<Item = RequestField<'_>> {
+        self.section.checked_fields()
     }
 }

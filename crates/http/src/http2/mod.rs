@@ -15,7 +15,7 @@ mod section;
 
 pub use flood::FloodGauge;
 pub use hpack::{HpackDecoder, HpackEncoder};
-pub use request::{Opening, WebSocketKey};
+pub use request::{Opening, RequestField, WebSocketKey};
 pub use section::{SectionOutcome, read_request, read_trailers};
 
 use crate::known_fields::Known;

@@ -1,6 +1,7 @@
 //! A request's pseudo-fields and fields, written as a head and checked like one.
 
 use crate::error::HeadError;
+use crate::field::FieldRef;
 use crate::head::request::{Composed, RequestHead};
 use crate::head::{BufferSpan, RawField, RawFields};
 use crate::http2::is_connection_specific;
@@ -30,6 +31,37 @@ pub struct Opening<'a> {
     pub version: Version,
 }
 
+/// A field of a request that is composed.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestField<'f> {
+    pub(crate) field: FieldRef<'f>,
+    /// Name and value have been found valid, but for white space around the value.
+    pub(crate) is_checked: bool,
+}
+
+impl<'f> From<(&'f [u8], &'f [u8])> for RequestField<'f> {
+    fn from((name, value): (&'f [u8], &'f [u8])) -> Self {
+        let known = Known::from_name(name);
+        Self {
+            field: FieldRef { name, value, known },
+            is_checked: false,
+        }
+    }
+}
+
+impl RequestField<'_> {
+    /// §8.2.1: no control character, and no white space at either end.
+    fn check_value(&self) -> Result<(), HeadError> {
+        let value = self.field.value;
+        let is_trimmed = !matches!(value, [b' ' | b'\t', ..] | [.., b' ' | b'\t']);
+        if is_trimmed && (self.is_checked || is_field_value(value)) {
+            Ok(())
+        } else {
+            Err(HeadError::FieldValue)
+        }
+    }
+}
+
 /// The end of the request line.
 fn version_text(version: Version) -> &'static [u8] {
     match version {
@@ -54,8 +86,9 @@ impl RequestHead {
         limits: &MessageLimits,
     ) -> Result<(), HeadError>
     where
-        I: Iterator<Item = (&'f [u8], &'f [u8])>,
+        I: Iterator<Item: Into<RequestField<'f>>>,
     {
+        let fields = || fields().map(Into::into);
         buffer.clear();
         self.clear_fields();
         let composed = write_line(buffer, opening)?;
@@ -66,14 +99,14 @@ impl RequestHead {
             limits,
         };
         if let Some(authority) = opening.authority {
-            writer.field(b"host", authority)?;
+            writer.own(b"host", authority)?;
         }
         let mut has_cookie = false;
-        for (name, value) in fields() {
-            let known = Known::from_name(name);
+        for one in fields() {
+            let FieldRef { name, value, known } = one.field;
             match known {
                 Known::Host => match opening.authority {
-                    None => writer.field(name, value)?,
+                    None => writer.field(one)?,
                     Some(authority) if authority.eq_ignore_ascii_case(value) => {}
                     Some(_) => return Err(HeadError::HostConflict),
                 },
@@ -85,13 +118,13 @@ impl RequestHead {
                 known if is_connection_specific(known) => return Err(HeadError::ConnectionField),
                 // The client's key is meaningless here, and must not replace the handshake's.
                 Known::Other if is_extended && name == b"sec-websocket-key" => {}
-                _ => writer.field(name, value)?,
+                _ => writer.field(one)?,
             }
         }
         if let Some(key) = opening.websocket {
-            writer.field(b"connection", b"upgrade")?;
-            writer.field(b"upgrade", b"websocket")?;
-            writer.field(b"sec-websocket-key", key)?;
+            writer.own(b"connection", b"upgrade")?;
+            writer.own(b"upgrade", b"websocket")?;
+            writer.own(b"sec-websocket-key", key)?;
         }
         buffer.extend_from_slice(b"\r\n");
         self.adopt(buffer, composed, limits)
@@ -129,7 +162,7 @@ fn write_line(buffer: &mut Vec<u8>, opening: &Opening<'_>) -> Result<Composed, H
 }
 
 /// Appends `text`, and returns its position.
-fn append(buffer: &mut Vec<u8>, text: &[u8]) -> BufferSpan {
+pub(crate) fn append(buffer: &mut Vec<u8>, text: &[u8]) -> BufferSpan {
     let span = BufferSpan {
         offset: buffer.len() as u32,
         length: text.len() as u32,
@@ -145,10 +178,21 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Writes a field line of ours.
+    fn own(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        self.field((name, value).into())
+    }
+
     /// Writes a field line.
-    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-        self.line(name, |buffer| {
-            check_value(value)?;
+    fn field(&mut self, one: RequestField<'_>) -> Result<(), HeadError> {
+        let FieldRef { name, value, known } = one.field;
+        // §8.2.1: a name in upper case is malformed.
+        let is_name = || is_field_name(name) && !name.iter().any(u8::is_ascii_uppercase);
+        if !one.is_checked && !is_name() {
+            return Err(HeadError::FieldName);
+        }
+        self.line(name, known, |buffer| {
+            one.check_value()?;
             buffer.extend_from_slice(value);
             Ok(())
         })
@@ -157,19 +201,17 @@ impl Writer<'_> {
     /// Writes all crumbs as one field.
     fn cookies<'f>(
         &mut self,
-        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        fields: impl Iterator<Item = RequestField<'f>>,
     ) -> Result<(), HeadError> {
-        let crumbs = fields
-            .filter(|(name, _)| Known::from_name(name) == Known::Cookie)
-            .map(|(_, value)| value);
-        self.line(b"cookie", |buffer| {
+        let crumbs = fields.filter(|one| one.field.known == Known::Cookie);
+        self.line(b"cookie", Known::Cookie, |buffer| {
             let mut delimiter: &[u8] = b"";
             for crumb in crumbs {
-                check_value(crumb)?;
+                crumb.check_value()?;
                 // An empty one would leave white space at the end of the field.
-                if !crumb.is_empty() {
+                if !crumb.field.value.is_empty() {
                     buffer.extend_from_slice(delimiter);
-                    buffer.extend_from_slice(crumb);
+                    buffer.extend_from_slice(crumb.field.value);
                     delimiter = b"; ";
                 }
             }
@@ -180,12 +222,9 @@ impl Writer<'_> {
     fn line(
         &mut self,
         name: &[u8],
+        known: Known,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), HeadError>,
     ) -> Result<(), HeadError> {
-        // §8.2.1: a name in upper case is malformed.
-        if !is_field_name(name) || name.iter().any(u8::is_ascii_uppercase) {
-            return Err(HeadError::FieldName);
-        }
         if self.fields.len() >= self.limits.max_fields
             || self.buffer.len() > self.limits.max_head_bytes()
         {
@@ -196,7 +235,7 @@ impl Writer<'_> {
         let start = self.buffer.len();
         write(self.buffer)?;
         self.fields.push(RawField {
-            known: Known::from_token(name.of(self.buffer)),
+            known,
             name,
             value: BufferSpan {
                 offset: start as u32,
@@ -205,16 +244,6 @@ impl Writer<'_> {
         });
         self.buffer.extend_from_slice(b"\r\n");
         Ok(())
-    }
-}
-
-/// §8.2.1: no control character, and no white space at either end.
-fn check_value(value: &[u8]) -> Result<(), HeadError> {
-    let is_trimmed = !matches!(value, [b' ' | b'\t', ..] | [.., b' ' | b'\t']);
-    if is_trimmed && is_field_value(value) {
-        Ok(())
-    } else {
-        Err(HeadError::FieldValue)
     }
 }
 

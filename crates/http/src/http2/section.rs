@@ -70,11 +70,11 @@ fn read(
     section.clear();
     let mut size = 0_usize;
     let mut is_valid_list = true;
-    decoder.decode(block, is_valid, |name, value, is_valid| {
+    decoder.decode(block, judge, |name, value, known| {
         size = size.saturating_add(name.len() + value.len() + FIELD_COST);
         // References to large entries cost the client a byte: beyond the limit nothing is kept.
         if size <= most {
-            is_valid_list &= is_valid && section.push(name, value);
+            is_valid_list &= known.is_some_and(|known| section.push(name, value, known));
         }
     })?;
     Ok(match (is_valid_list, size <= most) {
@@ -84,20 +84,23 @@ fn read(
     })
 }
 
-/// True unless the field makes its message malformed (§8.2, §8.3).
-fn is_valid(name: &[u8], value: &[u8]) -> bool {
+/// The known field of this name, unless it makes its message malformed (§8.2, §8.3).
+fn judge(name: &[u8], value: &[u8]) -> Option<Known> {
     match name {
-        b":method" => is_field_name(value),
-        [b':', ..] => is_field_value(value),
-        [] => false,
+        b":method" => is_field_name(value).then_some(Known::Other),
+        [b':', ..] => is_field_value(value).then_some(Known::Other),
+        [] => None,
         name => {
             let is_name = |byte: &u8| is_token_byte(*byte) && !byte.is_ascii_uppercase();
-            name.iter().all(is_name)
-                && is_field_value(value)
-                && match Known::from_token(name) {
-                    Known::Te => value.eq_ignore_ascii_case(b"trailers"),
-                    known => !is_connection_specific(known),
-                }
+            if !name.iter().all(is_name) || !is_field_value(value) {
+                return None;
+            }
+            let known = Known::from_token(name);
+            let is_permitted = match known {
+                Known::Te => value.eq_ignore_ascii_case(b"trailers"),
+                known => !is_connection_specific(known),
+            };
+            is_permitted.then_some(known)
         }
     }
 }

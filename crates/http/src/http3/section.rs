@@ -1,6 +1,7 @@
 //! Field sections as requests, trailers and heads of responses (RFC 9114 §4.3).
 
 use super::qpack::{DecodeError, begin, decode, write_field};
+use crate::known_fields::Known;
 use crate::section::Section;
 use crate::trailers::Trailers;
 
@@ -36,7 +37,7 @@ impl Section {
         let mut section = Self::default();
         let mut is_malformed = false;
         decode(block, most, |name, value| {
-            is_malformed |= !section.push(name, value);
+            is_malformed |= !section.push(name, value, Known::from_name(name));
         })
         .map_err(SectionError::Decode)?;
         match is_malformed {

@@ -5,6 +5,10 @@ use std::collections::VecDeque;
 use super::table::TABLE;
 use super::{ENTRY_BYTES, STATIC_ENTRIES, TABLE_SIZE};
 use crate::field_code::{DecodeError, FieldReader};
+use crate::known_fields::Known;
+
+/// A field with its judgement: the known field of its name; `None` if it makes its message malformed.
+type Judged<'f> = (&'f [u8], &'f [u8], Option<Known>);
 
 /// An entry of the dynamic table.
 #[derive(Debug)]
@@ -12,7 +16,7 @@ struct Entry {
     /// The name, then the value.
     text: Box<[u8]>,
     name: usize,
-    is_valid: bool,
+    known: Option<Known>,
 }
 
 impl Entry {
@@ -20,9 +24,9 @@ impl Entry {
         self.text.len() + ENTRY_BYTES
     }
 
-    fn field(&self) -> (&[u8], &[u8], bool) {
+    fn field(&self) -> Judged<'_> {
         let (name, value) = self.text.split_at_checked(self.name).unwrap_or_default();
-        (name, value, self.is_valid)
+        (name, value, self.known)
     }
 }
 
@@ -50,24 +54,25 @@ impl Default for HpackDecoder {
 }
 
 impl HpackDecoder {
-    /// Decodes a whole block, and passes each field to `field`: its name, its value, and the outcome of `is_valid`, which is asked once for
-    /// each literal and not again for those that the table repeats.
+    /// Decodes a whole block, and passes each field to `field`: its name, its value, and the outcome of `judge`, which is asked once for
+    /// each literal and not again for those that the table repeats. It returns the known field of a name, or `None` for a field that is
+    /// malformed.
     ///
     /// # Errors
     /// It is not a header block. The connection cannot continue (RFC 9113 §4.3).
     pub fn decode(
         &mut self,
         block: &[u8],
-        is_valid: impl Fn(&[u8], &[u8]) -> bool,
-        mut field: impl FnMut(&[u8], &[u8], bool),
+        judge: impl Fn(&[u8], &[u8]) -> Option<Known>,
+        mut field: impl FnMut(&[u8], &[u8], Option<Known>),
     ) -> Result<(), DecodeError> {
         let mut reader = FieldReader { rest: block };
         let mut has_fields = false;
         while let Some(first) = reader.rest.first().copied() {
             match first {
                 0x80.. => {
-                    let (name, value, valid) = self.entry(reader.integer(7)?.0)?;
-                    field(name, value, valid);
+                    let (name, value, known) = self.entry(reader.integer(7)?.0)?;
+                    field(name, value, known);
                 }
                 // §4.2: a change of the size comes first.
                 0x20..=0x3f if has_fields => return Err(DecodeError::Malformed),
@@ -78,10 +83,10 @@ impl HpackDecoder {
                 _ => {
                     let is_indexed = first & 0x40 != 0;
                     self.literal(&mut reader, if is_indexed { 6 } else { 4 })?;
-                    let valid = is_valid(&self.name, &self.value);
-                    field(&self.name, &self.value, valid);
+                    let known = judge(&self.name, &self.value);
+                    field(&self.name, &self.value, known);
                     if is_indexed {
-                        self.insert(valid);
+                        self.insert(known);
                     }
                 }
             }
@@ -104,20 +109,25 @@ impl HpackDecoder {
     }
 
     /// The field with this number.
-    fn entry(&self, number: u64) -> Result<(&[u8], &[u8], bool), DecodeError> {
+    fn entry(&self, number: u64) -> Result<Judged<'_>, DecodeError> {
         let place = usize::try_from(number).ok();
         let place = place
             .and_then(|number| number.checked_sub(1))
             .ok_or(DecodeError::Malformed)?;
         if let Some((name, value)) = TABLE.get(place) {
-            return Ok((name.as_bytes(), value.as_bytes(), true));
+            let name = name.as_bytes();
+            let known = match name {
+                [b':', ..] => Known::Other,
+                name => Known::from_token(name),
+            };
+            return Ok((name, value.as_bytes(), Some(known)));
         }
         let entry = self.entries.get(place - STATIC_ENTRIES);
         entry.map(Entry::field).ok_or(DecodeError::Malformed)
     }
 
     /// Inserts the decoded literal. One that is larger than the table empties it (§4.4).
-    fn insert(&mut self, is_valid: bool) {
+    fn insert(&mut self, known: Option<Known>) {
         let size = self.name.len() + self.value.len() + ENTRY_BYTES;
         self.evict(self.max_size.saturating_sub(size));
         if size > self.max_size {
@@ -130,7 +140,7 @@ impl HpackDecoder {
         self.entries.push_front(Entry {
             text: text.into(),
             name: self.name.len(),
-            is_valid,
+            known,
         });
     }
 
@@ -164,7 +174,7 @@ mod tests {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         decoder.decode(
             block,
-            |_, _| true,
+            |_, _| Some(Known::Other),
             |name, value, _| fields.push((text(name), text(value))),
         )?;
         Ok(fields)
@@ -258,8 +268,8 @@ mod tests {
         decoder
             .decode(
                 block,
-                |name, _| name != b"bad",
-                |name, _, valid| seen.push((name.len(), valid)),
+                |name, _| (name != b"bad").then_some(Known::Other),
+                |name, _, known| seen.push((name.len(), known.is_some())),
             )
             .unwrap();
         assert_eq!(seen, [(3, false), (4, true), (3, false), (4, true)]);

@@ -323,7 +323,7 @@ mod tests {
             self.decoder
                 .decode(
                     block,
-                    |_, _| true,
+                    |_, _| Some(crate::Known::Other),
                     |name, value, _| fields.push((text(name), text(value))),
                 )
                 .unwrap();
