@@ -27,8 +27,8 @@ const FRONT_BYTES: usize = 16 * 1024;
 
 /// Bytes that wait to be sent.
 ///
-/// Writers append to `bytes`, and on a stream of HTTP/2 or 3 add heads with [`Output::push_head`]. Bytes that a slow client does not take can be
-/// moved to a file ([`Output::spill`]), and are sent before those written later.
+/// Writers append to `bytes`, and on a stream of HTTP/2 or 3 add heads with [`Output::push_head`]. Bytes that a slow client does not take can
+/// be moved to a file ([`Output::spill`]), and are sent before those written later.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Heads, which are sent first and never written to a file.
