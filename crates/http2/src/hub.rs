@@ -428,7 +428,7 @@ mod tests {
         let stream = Http2Stream::new(hub, number, kind);
         let (status, fields) = (200, FieldLines::new());
         let mut output = Output::default();
-        output.push_head(stream.head(&OutgoingHead { status, fields }));
+        output.push_head(OutgoingHead { status, fields });
         output.bytes.extend_from_slice(b"body");
         let waker = Arc::clone(waker).into();
         let mut cx = Context::from_waker(&waker);

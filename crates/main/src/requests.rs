@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -159,11 +160,7 @@ impl RouterResources {
                 None
             }
             FromRouter::ListenDatagrams { id, address } => {
-                let Some((purpose, bank)) = rights.and_then(|rights| rights.datagrams(&address))
-                else {
-                    return self.refuse(instance, router, id, &message);
-                };
-                opened(id, self.sockets.get_datagrams(address, purpose, bank))
+                self.open_datagrams(instance, router, id, address)
             }
             FromRouter::UnlistenDatagrams { address } => {
                 self.sockets.release_datagrams(&address);
@@ -240,6 +237,25 @@ impl RouterResources {
             | FromRouter::JobDelivered { .. }
             | FromRouter::Totals { .. } => None,
         }
+    }
+
+    fn open_datagrams(
+        &mut self,
+        instance: &Instance,
+        router: i32,
+        id: u64,
+        address: SocketAddr,
+    ) -> ReplyWithDescriptors {
+        let rights = self.rights.get_mut(&router);
+        let granted = rights.and_then(|rights| Some((rights.datagrams(&address)?, rights)));
+        let Some(((purpose, bank), rights)) = granted else {
+            let wanted = FromRouter::ListenDatagrams { id, address };
+            return self.refuse(instance, router, id, &wanted);
+        };
+        if !self.sockets.has_datagrams(&address) {
+            rights.note_bound(address);
+        }
+        opened(id, self.sockets.get_datagrams(address, purpose, bank))
     }
 
     fn open_cache(

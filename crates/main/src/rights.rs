@@ -93,6 +93,8 @@ pub(super) struct Rights {
     in_force: Granted,
     /// The rights for the change that is being prepared.
     pending: Option<Granted>,
+    /// Addresses whose UDP sockets were bound for that change. Others may still have the sockets of a removed listener.
+    bound: HashSet<SocketAddr>,
     /// Given up recently: requests for it are rejected without an alert.
     recent: Option<(Granted, Instant)>,
     ending: Vec<EndingApplication>,
@@ -105,6 +107,7 @@ impl Rights {
             bank: 0,
             in_force: Granted::new(grants, &[]),
             pending: None,
+            bound: HashSet::new(),
             recent: None,
             ending: Vec::new(),
             refusals: 0,
@@ -114,6 +117,14 @@ impl Rights {
     /// A change will be prepared.
     pub(super) fn prepare(&mut self, grants: &Grants) {
         self.pending = Some(Granted::new(grants, &self.in_force.applications));
+        self.bound.clear();
+    }
+
+    /// UDP sockets were bound at this address.
+    pub(super) fn note_bound(&mut self, address: SocketAddr) {
+        if self.pending.is_some() {
+            self.bound.insert(address);
+        }
     }
 
     /// The change is in force.
@@ -148,6 +159,7 @@ impl Rights {
         let places = places.filter(|place| !kept.places.contains_key(place));
         let logs = pending.logs.difference(&kept.logs);
         let datagrams = pending.datagrams.difference(&kept.datagrams);
+        let datagrams = datagrams.filter(|address| self.bound.contains(address));
         let gone = Abandoned {
             places: places.cloned().collect(),
             datagrams: datagrams.copied().collect(),
@@ -390,6 +402,7 @@ mod tests {
         assert_eq!(has(&rights, 2, now), (false, false));
         rights.prepare(&grants(2, &[("a", "two"), ("b", "one")]));
         assert!(has(&rights, 1, now).0 && has(&rights, 2, now).0);
+        rights.note_bound(([127, 0, 0, 1], 2).into());
         assert_eq!(
             rights.abandon(now),
             Abandoned {
@@ -411,6 +424,19 @@ mod tests {
         assert_eq!(has(&rights, 1, now), (false, true));
         assert_eq!(has(&rights, 1, later), (false, false));
         assert_eq!(has(&rights, 2, later), (true, false));
+    }
+
+    #[test]
+    fn an_abandoned_change_leaves_the_sockets_of_a_removed_listener() {
+        let now = Instant::now();
+        let address = ([127, 0, 0, 1], 2).into();
+        let mut rights = Rights::new(&grants(1, &[]));
+        rights.prepare(&grants(2, &[]));
+        rights.note_bound(address);
+        assert_eq!(rights.abandon(now).datagrams, [address]);
+        // They were there: a listener had them before, and its connections are open.
+        rights.prepare(&grants(2, &[]));
+        assert!(rights.abandon(now).datagrams.is_empty());
     }
 
     #[test]

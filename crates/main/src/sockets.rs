@@ -182,6 +182,11 @@ impl Sockets {
         of_quic.try_for_each(|held| steer_all(&held.sockets, bank))
     }
 
+    /// True if there are UDP sockets at `address`.
+    pub(super) fn has_datagrams(&self, address: &SocketAddr) -> bool {
+        self.datagrams.contains_key(address)
+    }
+
     /// Closes main's copies of the UDP sockets there.
     pub(super) fn release_datagrams(&mut self, address: &SocketAddr) {
         self.datagrams.remove(address);

@@ -247,7 +247,7 @@ impl<C: QuicConnection> Driver<C> {
     /// Called when the handshake is complete.
     fn connected(&mut self, cx: &mut Context<'_>) {
         self.is_connected = true;
-        let counters = &self.endpoint.listener.counters;
+        let counters = &self.connection.listener().counters;
         counters.handshakes.fetch_add(1, Ordering::Relaxed);
         self.endpoint.handshake_ended();
         if !self.speaks_http3() {
@@ -290,7 +290,7 @@ impl<C: QuicConnection> Driver<C> {
     /// Called when the connection is lost.
     pub(crate) fn lost(&mut self, reason: &ConnectionError) {
         if !self.is_connected {
-            let counters = &self.endpoint.listener.counters;
+            let counters = &self.connection.listener().counters;
             counters.note_no_tls(match reason {
                 ConnectionError::TimedOut => NoTls::Timeout,
                 ConnectionError::TransportError(_) => NoTls::Protocol,
@@ -299,7 +299,7 @@ impl<C: QuicConnection> Driver<C> {
             let text = format!(
                 "no QUIC with {} on \"{}\": {reason}",
                 self.peer(),
-                self.endpoint.listener.name
+                self.connection.listener().name
             );
             self.connection.log_client_error(&text);
         }

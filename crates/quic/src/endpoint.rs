@@ -37,9 +37,11 @@ const QUIC_1: u32 = 1;
 
 /// One socket and its connections.
 pub struct QuicEndpoint<S> {
-    server: S,
+    /// The listener of new connections. Connections of one that was removed may be open beside them.
+    server: RefCell<Rc<S>>,
     shared: Rc<Shared>,
-    ports: Arc<Ports>,
+    /// The number of its socket among those of the listener.
+    number: usize,
     /// New connections are refused; the endpoint ends with its last connection.
     is_closing: Cell<bool>,
 }
@@ -64,7 +66,6 @@ impl<S: QuicServer> QuicEndpoint<S> {
             None,
         );
         let shared = Shared {
-            listener: Arc::clone(server.listener()),
             socket: RefCell::new(socket),
             state: RefCell::new(state),
             connections: RefCell::default(),
@@ -72,11 +73,12 @@ impl<S: QuicServer> QuicEndpoint<S> {
             blocked: RefCell::default(),
             train: RefCell::default(),
             waker: RefCell::default(),
+            ports: Arc::clone(ports),
         };
         Ok(Rc::new(Self {
-            server,
+            server: RefCell::new(Rc::new(server)),
             shared: Rc::new(shared),
-            ports: Arc::clone(ports),
+            number,
             is_closing: Cell::new(false),
         }))
     }
@@ -85,8 +87,12 @@ impl<S: QuicServer> QuicEndpoint<S> {
     pub async fn run(self: Rc<Self>) {
         let outcome = poll_fn(|cx| self.poll(cx)).await;
         if let Err(error) = outcome {
-            self.server.log_failure(&error.to_string());
+            self.server().log_failure(&error.to_string());
         }
+    }
+
+    fn server(&self) -> Rc<S> {
+        Rc::clone(&self.server.borrow())
     }
 
     /// Refuses new connections from now on.
@@ -95,9 +101,20 @@ impl<S: QuicServer> QuicEndpoint<S> {
         self.shared.wake();
     }
 
+    /// Accepts new connections again, for this listener.
+    pub fn reopen(&self, server: S) {
+        self.server.replace(Rc::new(server));
+        self.is_closing.set(false);
+    }
+
     /// True if it serves one of these sockets.
     pub fn is_of(&self, ports: &Arc<Ports>) -> bool {
-        Arc::ptr_eq(&self.ports, ports)
+        Arc::ptr_eq(&self.shared.ports, ports)
+    }
+
+    /// True if it serves the one with this number.
+    pub fn is_at(&self, ports: &Arc<Ports>, number: usize) -> bool {
+        self.is_of(ports) && self.number == number
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -164,8 +181,10 @@ impl<S: QuicServer> QuicEndpoint<S> {
             let transmit = state.borrow_mut().refuse(incoming, &mut answer);
             return self.shared.answer(&transmit, &answer);
         }
+        let server = self.server();
+        let listener = server.listener();
         // Connections are counted per address, so an address must be proven first: a forged one could use up another client's limit.
-        let counts = self.shared.listener.bounds.counts_clients();
+        let counts = listener.bounds.counts_clients();
         if (handshakes >= RETRY_FROM || counts) && !incoming.remote_address_validated() {
             let retried = state.borrow_mut().retry(incoming, &mut answer);
             return match retried {
@@ -174,14 +193,14 @@ impl<S: QuicServer> QuicEndpoint<S> {
                 Err(error) => state.borrow_mut().ignore(error.into_incoming()),
             };
         }
-        let Some(terms) = self.server.terms() else {
+        let Some(terms) = server.terms() else {
             return state.borrow_mut().ignore(incoming);
         };
         let from = canonical(incoming.remote_address());
-        let port = self.shared.listener.bound_address();
+        let port = listener.bound_address();
         let port = port.map_or(0, |address| address.port());
         let to = incoming.local_ip().map(|ip| canonical((ip, port).into()));
-        let Some(hold) = self.server.admit(from) else {
+        let Some(hold) = server.admit(from) else {
             let transmit = state.borrow_mut().refuse(incoming, &mut answer);
             return self.shared.answer(&transmit, &answer);
         };
@@ -191,7 +210,7 @@ impl<S: QuicServer> QuicEndpoint<S> {
             .accept(incoming, now, &mut answer, Some(config));
         match accepted {
             Ok((handle, state)) => {
-                let connection = self.server.connect(hold, from, to);
+                let connection = server.connect(hold, from, to);
                 let quic = self.shared.enter(handle, state);
                 let driver = Driver::new(connection, &self.shared, handle, &quic, terms.client);
                 tokio::task::spawn_local(driver.run());
@@ -206,7 +225,7 @@ impl<S: QuicServer> QuicEndpoint<S> {
 
     /// The configuration of a new connection: the certificates and limits in force now.
     fn config(&self, terms: &QuicOptions) -> Arc<ServerConfig> {
-        let mut config = ServerConfig::clone(&self.ports.common);
+        let mut config = ServerConfig::clone(&self.shared.ports.common);
         config.crypto = terms.crypto.clone();
         config.transport_config(Arc::clone(&terms.spoken.transport));
         Arc::new(config)

@@ -82,6 +82,9 @@ pub trait QuicServer: 'static {
 
 /// A connection, as the server implements it.
 pub trait QuicConnection: 'static {
+    /// Its listener.
+    fn listener(&self) -> &SharedListener;
+
     /// Its timeouts.
     fn timeouts(&self) -> QuicTimeouts;
 

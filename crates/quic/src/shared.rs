@@ -7,15 +7,14 @@ use std::task::{Context, Waker};
 
 use quinn_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, Transmit};
 use rustc_hash::FxHashMap;
-use tutti_conn::listener::SharedListener;
 use tutti_conn::udp::Train;
 
 use crate::environment::UdpSocket;
+use crate::ports::Ports;
 use crate::quic::Quic;
 
 /// The state that all connections of a socket share.
 pub(crate) struct Shared {
-    pub(crate) listener: Arc<SharedListener>,
     pub(crate) socket: RefCell<UdpSocket>,
     pub(crate) state: RefCell<quinn_proto::Endpoint>,
     pub(crate) connections: RefCell<FxHashMap<ConnectionHandle, Rc<Quic>>>,
@@ -26,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) train: RefCell<Vec<u8>>,
     /// Wakes the task that receives datagrams.
     pub(crate) waker: RefCell<Option<Waker>>,
+    /// Dropped after the socket: as long as they are there, the port is taken.
+    pub(crate) ports: Arc<Ports>,
 }
 
 impl Shared {

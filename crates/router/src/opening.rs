@@ -18,7 +18,7 @@ use tutti_config::model;
 use tutti_config::{Config, Diagnostic, Diagnostics, Pointer};
 use tutti_pool::{AppSpec, ApplicationPool, Manager};
 use tutti_protocol::{BindAddress, FromRouter, QuicHello};
-use tutti_server::{Datagrams, SharedListener, SnapshotEnvironment, SpoolsNeeded};
+use tutti_server::{Datagrams, LeavingDatagrams, SnapshotEnvironment, SpoolsNeeded};
 use tutti_spool::{Spool, SpoolPlace};
 use tutti_sys::anonymous_file::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
@@ -51,12 +51,58 @@ pub(super) struct Openings {
     /// Main's folder of temporary files.
     tmpdir: PathBuf,
     held: Mutex<Held>,
-    /// Returns UDP sockets to main when the last sessions of a removed listener have ended.
-    returns: Mutex<HashMap<SocketAddr, AbortHandle>>,
+    returns: Arc<Returns>,
 }
 
-/// Interval between checks for the end of those sessions.
+/// Returns UDP sockets to main when the last sessions and connections of a removed listener have ended.
+struct Returns {
+    link: Arc<Link>,
+    waiting: Mutex<HashMap<SocketAddr, Returning>>,
+}
+
+/// Sockets that a removed listener still uses.
+struct Returning {
+    users: Arc<[LeavingDatagrams]>,
+    task: AbortHandle,
+}
+
+/// Interval between checks for the end of those sessions and connections.
 const LAST_SESSIONS: Duration = Duration::from_millis(50);
+
+impl Returns {
+    /// Returns the sockets at this address: at once, or when nothing uses them any more. Until then, a listener that is added again gets the
+    /// same sockets.
+    fn begin(&self, address: SocketAddr, users: Arc<[LeavingDatagrams]>) {
+        let link = Arc::clone(&self.link);
+        let gone = FromRouter::UnlistenDatagrams { address };
+        let are_open = |users: &[LeavingDatagrams]| users.iter().any(LeavingDatagrams::are_open);
+        if !are_open(&users) {
+            link.send(&gone);
+            return;
+        }
+        let last = Arc::clone(&users);
+        let returning = tokio::spawn(async move {
+            while are_open(&last) {
+                tokio::time::sleep(LAST_SESSIONS).await;
+            }
+            link.send(&gone);
+        });
+        let task = returning.abort_handle();
+        self.waiting().insert(address, Returning { users, task });
+    }
+
+    /// Does not return the sockets at this address, where main still has them; what uses them.
+    fn cancel(&self, address: &SocketAddr) -> Option<Arc<[LeavingDatagrams]>> {
+        let returning = self.waiting().remove(address)?;
+        returning.task.abort();
+        Some(returning.users)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<SocketAddr, Returning>> {
+        // Each change is one call.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Sockets and logs opened for a configuration that is not in force yet. Dropping it returns them.
 pub(super) struct Opened {
@@ -67,6 +113,9 @@ pub(super) struct Opened {
     logs: HashMap<PathBuf, OwnedFd>,
     new_places: Vec<BindAddress>,
     new_datagrams: Vec<SocketAddr>,
+    /// UDP sockets of removed listeners that are needed again, and what still uses them.
+    resumed: Vec<(SocketAddr, Arc<[LeavingDatagrams]>)>,
+    returns: Arc<Returns>,
     new_logs: Vec<PathBuf>,
 }
 
@@ -77,6 +126,9 @@ impl Drop for Opened {
         }
         for address in self.new_datagrams.drain(..) {
             self.link.send(&FromRouter::UnlistenDatagrams { address });
+        }
+        for (address, users) in self.resumed.drain(..) {
+            self.returns.begin(address, users);
         }
         for path in self.new_logs.drain(..) {
             self.link.send(&FromRouter::CloseFile { path });
@@ -222,11 +274,14 @@ impl Openings {
     pub(super) fn new(link: Arc<Link>, tmpdir: PathBuf, quic: QuicHello) -> Openings {
         Openings {
             wishes: certificate_requests::take(&link),
+            returns: Arc::new(Returns {
+                link: Arc::clone(&link),
+                waiting: Mutex::default(),
+            }),
             link,
             quic,
             tmpdir,
             held: Mutex::default(),
-            returns: Mutex::default(),
         }
     }
 
@@ -254,6 +309,8 @@ impl Openings {
             logs: HashMap::new(),
             new_places: Vec::new(),
             new_datagrams: Vec::new(),
+            resumed: Vec::new(),
+            returns: Arc::clone(&self.returns),
             new_logs: Vec::new(),
         };
         let mut unopened = Unopened::default();
@@ -315,13 +372,14 @@ impl Openings {
         if self.held().datagrams.contains(&address) {
             return Ok(());
         }
-        if let Some(returning) = self.returns().remove(&address) {
-            // Main still has the sockets on which sessions of a removed listener end.
-            returning.abort();
-        }
+        let users = self.returns.cancel(&address);
+        let is_resumed = users.is_some();
+        opened.resumed.extend(users.map(|users| (address, users)));
         let make = |id| FromRouter::ListenDatagrams { id, address };
         let done = self.link.request(&make, Vec::new()).await?;
-        opened.new_datagrams.push(address);
+        if !is_resumed {
+            opened.new_datagrams.push(address);
+        }
         opened.datagrams.insert(address, done.descriptors);
         Ok(())
     }
@@ -523,42 +581,17 @@ impl Openings {
             .ok_or_else(|| Refused::new("main sent no descriptor"))
     }
 
-    fn returns(&self) -> MutexGuard<'_, HashMap<SocketAddr, AbortHandle>> {
-        // Each change is one call.
-        self.returns.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns UDP sockets to main: at once, or when the last sessions of their listener have ended. Until then, a listener that is
-    /// added again gets the same sockets.
-    fn return_datagrams(&self, address: SocketAddr, leaving: &[Arc<SharedListener>]) {
-        let gone = FromRouter::UnlistenDatagrams { address };
-        let is_there = |one: &&Arc<SharedListener>| {
-            one.receives_datagrams() && one.bound_address() == Some(address)
-        };
-        let Some(listener) = leaving.iter().find(is_there).cloned() else {
-            self.link.send(&gone);
-            return;
-        };
-        let link = Arc::clone(&self.link);
-        let returning = tokio::spawn(async move {
-            while listener.has_connections() {
-                tokio::time::sleep(LAST_SESSIONS).await;
-            }
-            link.send(&gone);
-        });
-        self.returns().insert(address, returning.abort_handle());
-    }
-
-    /// Called after the commit: returns to main what the configuration in force does not use. `leaving`: removed listeners that still
-    /// have connections.
+    /// Called after the commit: returns to main what the configuration in force does not use. `leaving`: the UDP sockets of
+    /// removed listeners.
     pub(super) fn release(
         &self,
         config: &Config,
         opened: &mut Opened,
-        leaving: &[Arc<SharedListener>],
+        mut leaving: Vec<LeavingDatagrams>,
     ) {
         opened.new_places.clear();
         opened.new_datagrams.clear();
+        opened.resumed.clear();
         opened.new_logs.clear();
         let places = config
             .listeners
@@ -583,7 +616,8 @@ impl Openings {
             });
         }
         for address in before.datagrams.difference(&now.datagrams) {
-            self.return_datagrams(*address, leaving);
+            let users = leaving.extract_if(.., |one| one.address == *address);
+            self.returns.begin(*address, users.collect());
         }
         for path in before.logs.difference(&now.logs) {
             self.link

@@ -488,8 +488,8 @@ impl Inner {
         applications.commit();
         self.commands.configure(&config);
         tokio::spawn(retired.end());
-        let leaving = self.server.leaving();
-        self.openings.release(&config, &mut opened, &leaving);
+        let leaving = self.server.leaving_datagrams();
+        self.openings.release(&config, &mut opened, leaving);
         self.note_threads(&config);
         self.note_in_force();
         self.config.store(Arc::new(config));

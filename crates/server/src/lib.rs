@@ -52,7 +52,7 @@ mod writer;
 pub use exchange::client::LAST_REQUEST;
 pub use job_submission::{JobNotStored, Post};
 pub use scraper::Scrape;
-pub use server::{Retired, Server, SharedLimitStore, StartOptions, StoreStatus};
+pub use server::{LeavingDatagrams, Retired, Server, SharedLimitStore, StartOptions, StoreStatus};
 pub use snapshot::{PreparedSnapshot, SnapshotEnvironment, SpoolsNeeded};
 pub use tutti_cache::{CacheStatus, Purge};
 pub use tutti_conn::counters::ConnectionTotals;

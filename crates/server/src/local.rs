@@ -35,7 +35,7 @@ use tutti_request_log::{LogBuffer, Recent};
 use crate::fields::server_date::OwnFields;
 use crate::job_submission::Desk;
 use crate::scraper::Scraper;
-use crate::snapshot::{Snapshot, Timeouts};
+use crate::snapshot::{LeavingPorts, Snapshot, Timeouts};
 
 /// An order to a listen thread.
 pub(crate) enum Command {
@@ -94,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) retired: Mutex<FxHashMap<u64, Arc<Snapshot>>>,
     /// Removed listeners with a stream, some of whose connections may still be open.
     leaving: Mutex<Vec<Arc<SharedListener>>>,
+    /// The UDP sockets of removed listeners with HTTP/3.
+    pub(crate) leaving_ports: LeavingPorts,
 }
 
 impl Shared {
@@ -129,6 +131,7 @@ impl Shared {
             is_cut: AtomicBool::new(false),
             retired: Mutex::default(),
             leaving: Mutex::default(),
+            leaving_ports: LeavingPorts::default(),
         })
     }
 

@@ -6,10 +6,11 @@ mod shared_limits;
 mod thread;
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,6 +36,33 @@ use crate::job_submission::{Desk, Post};
 use crate::local::{Command, Shared};
 use crate::scraper::{Scrape, Scraper};
 use crate::snapshot::{PreparedSnapshot, Snapshot, SnapshotEnvironment, SpoolsNeeded};
+
+/// The UDP sockets of a removed listener.
+#[derive(Debug)]
+pub struct LeavingDatagrams {
+    /// The address that they are bound to.
+    pub address: SocketAddr,
+    users: Users,
+}
+
+/// Those who still receive there.
+#[derive(Debug)]
+enum Users {
+    /// The sessions of a stream.
+    Sessions(Arc<SharedListener>),
+    /// The connections of HTTP/3.
+    Connections(Weak<Ports>),
+}
+
+impl LeavingDatagrams {
+    /// True while any are left.
+    pub fn are_open(&self) -> bool {
+        match &self.users {
+            Users::Sessions(listener) => listener.has_connections(),
+            Users::Connections(ports) => ports.strong_count() > 0,
+        }
+    }
+}
 
 /// The parameters of a server.
 pub struct StartOptions {
@@ -134,7 +162,7 @@ impl Server {
         around: &mut dyn SnapshotEnvironment,
     ) -> Result<PreparedSnapshot, Diagnostics> {
         let live = self.shared.live.load();
-        let mut prepared = Snapshot::prepare(config, &live, around)?;
+        let mut prepared = Snapshot::prepare(config, &live, &self.shared.leaving_ports, around)?;
         let log = Arc::clone(&self.shared.log);
         tutti_cache::disk::open(
             &prepared.snapshot.caches,
@@ -247,6 +275,9 @@ impl Server {
             if let Some(spoken) = &entry.http3
                 && !is_in(live, &spoken.ports)
             {
+                if let Some(address) = entry.listener.bound_address() {
+                    self.shared.leaving_ports.note(address, &spoken.ports);
+                }
                 self.send_all(|| Command::LeaveDatagrams(Arc::clone(&spoken.ports)));
             }
         }
@@ -361,6 +392,20 @@ impl Server {
     /// Removed listeners of which connections are still passed on.
     pub fn leaving(&self) -> Vec<Arc<SharedListener>> {
         self.shared.leaving().clone()
+    }
+
+    /// UDP sockets of removed listeners, on which connections or sessions are open.
+    pub fn leaving_datagrams(&self) -> Vec<LeavingDatagrams> {
+        let streams = self.leaving().into_iter();
+        let streams = streams.filter(|listener| listener.receives_datagrams());
+        let streams = streams
+            .filter_map(|listener| Some((listener.bound_address()?, Users::Sessions(listener))));
+        let http3 = self.shared.leaving_ports.all().into_iter();
+        let http3 = http3.map(|(address, ports)| (address, Users::Connections(ports)));
+        streams
+            .chain(http3)
+            .map(|(address, users)| LeavingDatagrams { address, users })
+            .collect()
     }
 
     pub(crate) fn log(&self) -> &Arc<dyn LogSink> {

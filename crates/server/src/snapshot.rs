@@ -40,6 +40,7 @@ use tutti_upstream::{ServerGroup, StickyKey, authorities};
 pub(crate) use self::entry_points::{CompiledStream, ListenerEntry};
 pub use self::environment::SnapshotEnvironment;
 use self::faults::bind_fault;
+pub(crate) use self::http3_sockets::LeavingPorts;
 use self::http3_sockets::spoken;
 pub(crate) use self::request_settings::{
     Charset, Replacements, RequestSettings, SettingsTable, Timeouts,
@@ -325,13 +326,14 @@ impl Snapshot {
         entry.offer.as_deref()
     }
 
-    /// Prepares `config` to replace `previous`. All faults are reported, not only the first.
+    /// Prepares `config` to replace `previous`, with the sockets of removed listeners. All faults are reported, not only the first.
     ///
     /// # Errors
     /// Listeners that cannot be bound, a log that cannot be opened, each at its place.
     pub(crate) fn prepare(
         config: &Config,
         previous: &Snapshot,
+        leaving: &LeavingPorts,
         around: &mut dyn SnapshotEnvironment,
     ) -> Result<PreparedSnapshot, Diagnostics> {
         let mut faults: Vec<Diagnostic> = forbidden_trailers(config).collect();
@@ -354,7 +356,8 @@ impl Snapshot {
                         let kept = previous.http3_of(entry.listener.id);
                         let bind = || around.bind_datagrams(wanted);
                         let offer = entry.offer.as_deref();
-                        match spoken(options, kept, offer, &entry.listener, bind) {
+                        let place = (&*entry.listener, leaving);
+                        match spoken(options, kept, offer, place, bind) {
                             Ok(spoken) => entry.http3 = Some(spoken),
                             Err(error) => faults.push(Diagnostic::apply(
                                 wanted.pointer.child("http3"),

@@ -285,9 +285,9 @@ impl Worker {
         self.has_to_end || self.core.must_stop()
     }
 
-    /// True if the router has asked it to end: it has been replaced already, or will be at once.
+    /// True if the router has asked its process to end: it has been replaced already, or will be at once.
     pub fn is_asked_to_quit(&self) -> bool {
-        self.core.entry().is_some_and(is_asked_to_quit)
+        self.core.entry().is_some_and(is_asked_to_quit) || interrupt::is_asked_to_quit()
     }
 
     /// True if it ends because it has reached its limit of requests, so that it is replaced only after its end.

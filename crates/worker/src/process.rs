@@ -293,7 +293,7 @@ impl Thread {
         self.course.leave(&mut self.worker);
     }
 
-    /// True if the router has asked it to end. Otherwise the process is replaced only after its end.
+    /// True if the router has asked the process to end. Otherwise the process is replaced only after its end.
     pub fn is_asked_to_quit(&self) -> bool {
         self.worker.is_asked_to_quit()
     }

@@ -1,7 +1,7 @@
 //! HTTP/3 through the whole server: files, pages, servers and applications behind it, what the log and the numbers say; applications of all
 //! languages; aioquic, quic-go and Chromium.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tutti_e2e::documents::chapter;
-use tutti_e2e::http3::Http3Client;
+use tutti_e2e::http3::{Http3Client, PendingRequest};
 use tutti_e2e::http3_raw::{Field, Frame, Frames, Raw, frame, section};
 use tutti_e2e::http3_site::{bare, configuration as config, large, listeners, run, site, sum};
 use tutti_e2e::java::JavaSite;
@@ -257,7 +257,7 @@ fn a_client_may_change_its_address_and_its_keys() {
 }
 
 /// The body of an answer.
-async fn rest(asked: &mut tutti_e2e::http3::PendingRequest) -> Vec<u8> {
+async fn rest(asked: &mut PendingRequest) -> Vec<u8> {
     use bytes::Buf;
     let mut body = Vec::new();
     while let Some(mut piece) = asked.recv_data().await.unwrap() {
@@ -712,5 +712,59 @@ fn connections_of_one_client_are_bounded_over_quic_too() {
             third = again().await;
         }
         assert_eq!(first.get("/page").await.unwrap().status, 200);
+    });
+}
+
+/// A response that is on its way, of which the client has taken the head.
+struct OnItsWay(Http3Client, PendingRequest);
+
+impl OnItsWay {
+    async fn ask(server: &Server) -> Self {
+        let mut client = Http3Client::connect_with_window(server.port(), 20_000).await;
+        let mut stream = client.ask("/large.bin").await.unwrap();
+        assert_eq!(stream.recv_response().await.unwrap().status(), 200);
+        Self(client, stream)
+    }
+
+    async fn arrives(self) {
+        let Self(_client, mut stream) = self;
+        assert!(rest(&mut stream).await == large());
+    }
+}
+
+/// The connections of the removed listener still have its port, and the listener that follows shares it with them.
+#[test]
+fn a_listener_that_is_added_again_shares_the_port_with_the_connections_of_its_predecessor() {
+    let server = site(&json!(true));
+    let whole = config(&server, &json!(true));
+    let mut without_http3 = whole.clone();
+    without_http3["listeners"] = listeners(&server, "routes", &json!(false));
+    let mut without_listener = whole.clone();
+    without_listener["listeners"] = json!({});
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut refused = whole.clone();
+    refused["listeners"][taken.local_addr().unwrap().to_string()] = json!({"pass": "routes"});
+    run(async {
+        let mut on_their_way = vec![OnItsWay::ask(&server).await];
+        for before in [&without_listener, &without_http3, &without_listener] {
+            server.put("/config", before);
+            // A change that fails leaves the sockets where they are.
+            let answer = server.call("PUT", "/config", &refused);
+            assert!(
+                answer.status == 500 && answer.text().contains("cannot listen"),
+                "{}",
+                answer.text()
+            );
+            server.put("/config", &whole);
+            serves(&server).await;
+            on_their_way.push(OnItsWay::ask(&server).await);
+        }
+        for response in on_their_way {
+            response.arrives().await;
+        }
+        server.put("/config", &without_listener);
+    });
+    wait_until("nothing is left of it", || {
+        UdpSocket::bind(server.address()).is_ok()
     });
 }

@@ -213,3 +213,29 @@ fn a_client_that_closes_ends_its_requests() {
     world.until(|world| (world.site.connections.get() == 0).then_some(()));
     assert!(world.site.logged.borrow().is_empty());
 }
+
+#[test]
+fn a_listener_that_is_opened_again_serves_beside_the_connections_of_its_predecessor() {
+    let mut world = World::connected(LIMITS);
+    let former_id = world.client().get();
+    let former = world.request();
+    world.close();
+    world.connect(limits(1 << 20));
+    world.settle();
+    assert!(!world.clients[1].is_connected, "it is refused");
+    world.reopen();
+    world.connect(limits(1 << 20));
+    world.settle();
+    assert!(world.clients[2].is_connected);
+    let id = world.clients[2].get();
+    world.request().answer(200);
+    world.until(|world| {
+        let (_, end) = world.clients[2].read(id, usize::MAX);
+        (end == End::Whole).then_some(())
+    });
+    former.answer(200);
+    world.until(|world| {
+        let (_, end) = world.client().read(former_id, usize::MAX);
+        (end == End::Whole).then_some(())
+    });
+}

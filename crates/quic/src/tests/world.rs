@@ -117,6 +117,10 @@ impl Drop for Visit {
 }
 
 impl QuicConnection for Visit {
+    fn listener(&self) -> &SharedListener {
+        &self.0.listener
+    }
+
     fn timeouts(&self) -> QuicTimeouts {
         TIMEOUTS
     }
@@ -281,6 +285,11 @@ impl World {
     /// Closes the listener.
     pub(super) fn close(&self) {
         self.endpoint.close();
+    }
+
+    /// Opens a listener on the same socket.
+    pub(super) fn reopen(&self) {
+        self.endpoint.reopen(Entrance(Rc::clone(&self.site)));
     }
 
     /// Runs the server's tasks until none is ready.

@@ -24,11 +24,13 @@ use crate::connection::stream_task::{self, StreamRequest};
 use crate::exchange::client::{ClientSide, Ends};
 use crate::local::Local;
 
-/// Receives this thread's share of the datagrams: sockets and threads have corresponding numbers.
+/// Receives this thread's share of the datagrams: sockets and threads have corresponding numbers. `leaving`: the endpoints on which the
+/// connections of removed listeners end. One of them that has the same socket is returned, because two would take each other's datagrams.
 pub(crate) fn take_datagrams(
     local: &Rc<Local>,
     listener: &Arc<SharedListener>,
     ports: &Arc<Ports>,
+    leaving: &[Rc<QuicEndpoint<Entrance>>],
 ) -> Vec<Rc<QuicEndpoint<Entrance>>> {
     let threads = local.shared.inboxes.len().max(1);
     let numbers = (local.thread as usize..ports.sockets.len()).step_by(threads);
@@ -37,6 +39,10 @@ pub(crate) fn take_datagrams(
             local: Rc::clone(local),
             listener: Arc::clone(listener),
         };
+        if let Some(endpoint) = leaving.iter().find(|one| one.is_at(ports, number)) {
+            endpoint.reopen(entrance);
+            return Some(Rc::clone(endpoint));
+        }
         match QuicEndpoint::new(entrance, ports, number) {
             Ok(endpoint) => {
                 tokio::task::spawn_local(Rc::clone(&endpoint).run());
@@ -135,6 +141,10 @@ impl Http3Connection {
 }
 
 impl tutti_quic::QuicConnection for Http3Connection {
+    fn listener(&self) -> &SharedListener {
+        &self.ends.listener
+    }
+
     fn timeouts(&self) -> QuicTimeouts {
         let listener = &self.ends.listener;
         let snapshot = self.ends.local.snapshot_of(listener);

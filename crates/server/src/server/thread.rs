@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tutti_conn::connections::sweep_forever;
 use tutti_conn::listener::{ListenerHold, SharedListener};
 use tutti_pool::Level;
-use tutti_quic::QuicEndpoint;
+use tutti_quic::{Ports, QuicEndpoint};
 
 use crate::connection::accept::{accept_forever, accept_rest};
 use crate::connection::connection_task;
@@ -53,20 +53,31 @@ struct Runner {
     accepting: FxHashMap<u64, Accepting>,
     /// The UDP sockets of this thread.
     endpoints: Vec<Rc<QuicEndpoint<Entrance>>>,
+    /// Those of removed listeners, until their last connections have ended.
+    leaving: Vec<Weak<QuicEndpoint<Entrance>>>,
     /// Its UDP sockets of streams.
     datagrams: Vec<Rc<DatagramEndpoint>>,
 }
 
 impl Runner {
     fn leave_datagrams(&mut self, is_left: impl Fn(&QuicEndpoint<Entrance>) -> bool) {
-        self.endpoints.retain(|endpoint| {
-            let is_left = is_left(endpoint);
-            if is_left {
-                endpoint.close();
-            }
-            !is_left
-        });
+        self.leaving.retain(|endpoint| endpoint.strong_count() > 0);
+        let left = self.endpoints.extract_if(.., |endpoint| is_left(endpoint));
+        self.leaving.extend(left.map(|endpoint| {
+            endpoint.close();
+            Rc::downgrade(&endpoint)
+        }));
         self.local.connections.wake_all();
+    }
+
+    fn take_datagrams(&mut self, listener: &Arc<SharedListener>, ports: &Arc<Ports>) {
+        let leaving: Vec<_> = self.leaving.iter().filter_map(Weak::upgrade).collect();
+        let taken = http3::take_datagrams(&self.local, listener, ports, &leaving);
+        self.endpoints.extend(taken);
+        self.leaving.retain(|one| {
+            let is_taken = |taken: &Rc<_>| std::ptr::eq(Rc::as_ptr(taken), one.as_ptr());
+            !self.endpoints.iter().any(is_taken)
+        });
     }
 
     /// Receives no more datagrams of streams, except those of listeners that are still there.
@@ -142,8 +153,7 @@ impl Runner {
                 }
                 Some(Command::Listen(listener, socket)) => self.listen(listener, socket),
                 Some(Command::TakeDatagrams(listener, ports)) => {
-                    let taken = http3::take_datagrams(&local, &listener, &ports);
-                    self.endpoints.extend(taken);
+                    self.take_datagrams(&listener, &ports);
                 }
                 Some(Command::PassDatagrams(listener, sockets)) => {
                     let taken = datagram_endpoint::begin(&local, &listener, &sockets);
@@ -253,6 +263,7 @@ fn body(
             local: Rc::clone(&local),
             accepting: FxHashMap::default(),
             endpoints: Vec::new(),
+            leaving: Vec::new(),
             datagrams: Vec::new(),
         };
         runner.run(inbox).await;
@@ -330,6 +341,7 @@ mod tests {
             local: Rc::clone(local),
             accepting: FxHashMap::default(),
             endpoints: Vec::new(),
+            leaving: Vec::new(),
             datagrams: Vec::new(),
         };
         runtime.block_on(async {
