@@ -292,7 +292,7 @@ fn handshakes_that_do_not_go_on_cost_others_a_round_trip_at_most() {
         let mut again = first.iter().cycle();
         let end = Instant::now() + PATIENCE;
         while !was_asked {
-            assert!(Instant::now() < end, "nobody is asked to try again");
+            assert!(Instant::now() < end, "no client is asked to try again");
             sender
                 .send_to(again.next().unwrap(), server.address())
                 .unwrap();
