@@ -143,8 +143,9 @@ class Bench:
             # A certificate of the server's own authority is issued after the change.
             wait_until(lambda: not request.tls or has_certificate(old.port, request), 30, "a certificate for " + request.host)
         after = [ask(old.port, request) for request in requests]
-        if log_before:
-            deadline = time.monotonic() + 3
+        # Where directives were lost, another log is no fault.
+        if log_before and not any(finding["importance"] == "lost" for finding in report["findings"]):
+            deadline = time.monotonic() + 60
             while time.monotonic() < deadline and logged(logs) != log_before:
                 time.sleep(0.02)
             log_after = logged(logs)

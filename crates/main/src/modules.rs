@@ -269,12 +269,12 @@ fn read_available(pipe: io::PipeReader) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tutti_testkit::files;
+
     use super::*;
 
     fn script(folder: &Path, name: &str, text: &str) {
-        let path = folder.join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        files::script(&folder.join(name), &format!("#!/bin/sh\n{text}\n"));
     }
 
     #[test]

@@ -603,6 +603,7 @@ fn credentials_for(
 mod tests {
     use tutti_log::Log;
     use tutti_protocol::{ApplicationGrant, LanguageModule, PlaceGrant};
+    use tutti_testkit::{files, free_port, wait_until};
 
     use super::*;
     use crate::flags::Flags;
@@ -737,11 +738,7 @@ mod tests {
     fn the_dashboards_socket_is_never_a_routers_nor_the_other_way_round() {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
-        let free = || {
-            // No other socket uses this address, so none takes the port when it is free again.
-            let port = std::net::TcpListener::bind("127.86.0.1:0").unwrap();
-            BindAddress::Inet(port.local_addr().unwrap())
-        };
+        let free = || BindAddress::Inet(([127, 0, 0, 1], free_port()).into());
         let (of_dashboard, of_router) = (free(), free());
         let grants = Grants {
             places: [&of_dashboard, &of_router]
@@ -775,7 +772,10 @@ mod tests {
         drop(socket);
         std::net::TcpStream::connect(address).unwrap();
         holdings.sockets.release_of_dashboard(&of_dashboard);
-        std::net::TcpStream::connect(address).unwrap_err();
+        // A program that another test starts has a copy until it is executed.
+        wait_until("it is closed", || {
+            std::net::TcpStream::connect(address).is_err()
+        });
     }
 
     #[test]
@@ -784,9 +784,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut instance = instance(folder.path());
         let host = folder.path().join("host");
-        std::fs::write(&host, "#!/bin/sh\nexec sleep 1000\n").unwrap();
-        let may = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&host, may).unwrap();
+        files::script(&host, "#!/bin/sh\nexec sleep 1000\n");
         instance.modules[0].path = host;
         let grants = Grants {
             commands: vec![command(&application("8.2.0", None))],
@@ -821,9 +819,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut instance = instance(folder.path());
         let host = folder.path().join("host");
-        std::fs::write(&host, "#!/bin/sh\nexec sleep 1000\n").unwrap();
-        let may = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&host, may).unwrap();
+        files::script(&host, "#!/bin/sh\nexec sleep 1000\n");
         instance.modules[0].path = host;
         let site = application("8.2.0", None);
         let mut holdings = with(&site);

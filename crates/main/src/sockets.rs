@@ -395,15 +395,13 @@ mod tests {
     use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
     use rustix::event::{PollFd, PollFlags, poll};
+    use tutti_testkit::{free_port, wait_until};
 
     use super::*;
 
     #[test]
     fn the_same_place_gives_the_same_socket_until_released() {
-        let free = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let free = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let place = BindAddress::Inet(free);
         let mut sockets = Sockets::default();
         let first = sockets.get(&place, 10).ok().unwrap();
@@ -414,19 +412,20 @@ mod tests {
         second.accept().unwrap();
         sockets.release(&place);
         drop(second);
-        assert!(TcpStream::connect(free).is_err());
+        // A program that another test starts has a copy until it is executed.
+        wait_until("it is closed", || TcpStream::connect(free).is_err());
     }
 
     #[test]
     fn a_wildcard_can_be_narrowed_and_widened_without_a_gap_but_no_other_process_gets_in() {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let wide = BindAddress::Inet(SocketAddr::from(([0, 0, 0, 0], port)));
-        let narrow = BindAddress::Inet(SocketAddr::from(([127, 0, 0, 1], port)));
-        for (before, after) in [(&wide, &narrow), (&narrow, &wide)] {
+        for is_narrowed in [true, false] {
+            let port = free_port();
+            let wide = BindAddress::Inet(SocketAddr::from(([0, 0, 0, 0], port)));
+            let narrow = BindAddress::Inet(SocketAddr::from(([127, 0, 0, 1], port)));
+            let (before, after) = match is_narrowed {
+                true => (&wide, &narrow),
+                false => (&narrow, &wide),
+            };
             let mut sockets = Sockets::default();
             let first = sockets.get(before, 10).ok().unwrap();
             let second = sockets.get(after, 10).ok().unwrap();
@@ -441,7 +440,7 @@ mod tests {
 
     #[test]
     fn datagrams_of_a_stream_have_the_same_sockets_in_every_bank_until_released() {
-        let address = SocketAddr::from(([127, 0, 0, 1], tutti_testkit::free_port()));
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut sockets = Sockets::default();
         let mut get = |bank| sockets.get_datagrams(address, DatagramUse::Stream, bank);
         let first = UdpSocket::from(get(0).ok().unwrap().remove(0));
@@ -461,7 +460,7 @@ mod tests {
         sockets.release_datagrams(&address);
         drop((first, all));
         // A program that another test starts has copies until it is executed.
-        tutti_testkit::wait_until("the port is free", || {
+        wait_until("the port is free", || {
             let quic = sockets.get_datagrams(address, DatagramUse::Quic, 0);
             quic.is_ok()
         });

@@ -122,12 +122,21 @@ pub fn free_port() -> u16 {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         // Each only once.
-        let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-        if let Some(port) = left.by_ref().find(is_free) {
+        if let Some(port) = left.by_ref().find(|port| is_free(*port)) {
             return port;
         }
         *left = claimed_ports();
     }
+}
+
+/// True if no process listens at this port of 127.0.0.1.
+fn is_free(port: u16) -> bool {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let socket =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    // It never listens: a process that another test forks meanwhile holds it until it executes its program, and would be in the way.
+    socket.set_reuse_address(true).expect("an option");
+    socket.bind(&address.into()).is_ok()
 }
 
 /// Some ports that are this program's until it ends, below those that the kernel hands out (ip_local_port_range), which any process may get

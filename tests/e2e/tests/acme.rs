@@ -13,7 +13,9 @@ use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::external::source;
 use tutti_e2e::pebble::{Pebble, PebbleOptions};
 use tutti_e2e::way::watched_way;
-use tutti_testkit::{ClosedPort, Server, ServerOptions, free_port, guide, is_root, wait_until};
+use tutti_testkit::{
+    ClosedPort, Server, ServerOptions, files, free_port, guide, is_root, wait_until,
+};
 
 /// A server and its authority, which asks it at two ports.
 struct Pair {
@@ -215,11 +217,11 @@ fn a_certificate_for_all_names_below_one_comes_by_a_hook() {
 #[test]
 fn a_hook_belongs_to_the_servers_user_and_its_output_is_reported() {
     let pair = Pair::start(LONG_PAUSE, |_| {});
-    let hook = pair.server.write(
-        "hook",
+    let hook = pair.server.folder().join("hook");
+    files::script(
+        &hook,
         "#!/bin/sh\necho \"I am $(id -u), was given $1 $2\" >&2\nexit 7\n",
     );
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     pair.configure(
         &json!({"challenge": "dns-01", "hook": hook}),
         &json!("example.com"),
@@ -759,15 +761,15 @@ fn what_cannot_be_kept_is_not_ordered() {
 
 /// A hook for the authority's DNS server.
 fn hook(pair: &Pair) -> PathBuf {
-    let hook = pair.server.write(
-        "hook",
-        format!(
+    let hook = pair.server.folder().join("hook");
+    files::script(
+        &hook,
+        &format!(
             "#!/bin/sh\ncase $1 in\npresent) set=set-txt; more=\", \\\"value\\\": \\\"$3\\\"\";;\ncleanup) set=clear-txt; more=;;\nesac\n\
              exec curl --silent --fail --max-time 30 --data \"{{\\\"host\\\": \\\"$2.\\\"$more}}\" {}/$set\n",
             pair.pebble.records()
         ),
     );
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     hook
 }
 
@@ -790,9 +792,9 @@ while read -r update order name ttl rest; do
 done
 "#;
     let fake = fake.replace("RECORDS", &pair.pebble.records());
+    fs::create_dir_all(&folder).unwrap();
     for (name, script) in [("bin/nsupdate", fake), ("guide-hook", script)] {
-        let path = pair.server.write(name, script);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        files::script(&pair.server.folder().join(name), &script);
     }
     pair.server.folder().join("guide-hook")
 }

@@ -206,7 +206,7 @@ fn an_api_server_that_fails_takes_nothing_away() {
         wait_until("what has changed meanwhile", || servers(&server) == now);
         server.wait_for_log("are followed again");
     }
-    // Later changes come by the watch, which begins at the last list.
+    // A change after the last list comes by the watch after it, which is there.
     cluster.put(&[ready(1)]);
     wait_for(&server, &[1]);
     // An event that is none: the list says what is so.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tutti_e2e::commands::{Site, shell, sleeper, wait_for_end};
 use tutti_e2e::documents::{chapter, examples, json_examples};
 use tutti_sys::signal;
-use tutti_testkit::{Server, ServerOptions, is_root, processes, skip, wait_until};
+use tutti_testkit::{Server, ServerOptions, files, is_root, processes, skip, wait_until};
 
 /// Notes its start and end, and that no other runs beside it.
 const ALONE: &str = r#"
@@ -308,18 +308,7 @@ fn a_program_that_goes_is_logged_and_comes_back() {
     let site = Site::empty(&ServerOptions::default());
     let program = site.work().join("consume");
     let script = "#!/bin/sh\nexec sleep 100000\n";
-    let put = || {
-        fs::write(&program, script).unwrap();
-        std::os::unix::fs::PermissionsExt::set_mode(
-            &mut fs::metadata(&program).unwrap().permissions(),
-            0o755,
-        );
-        fs::set_permissions(
-            &program,
-            std::os::unix::fs::PermissionsExt::from_mode(0o755),
-        )
-        .unwrap();
-    };
+    let put = || files::script(&program, script);
     put();
     let mule = json!({"command": ["./consume"], "backoff": 0.1, "max_backoff": 0.2});
     site.server

@@ -91,7 +91,7 @@ fn numbers_are_in_the_status_the_metrics_and_the_command() {
     let name = format!("127.0.0.1:{}", server.port());
     let expected = json!({"active": 1, "received": 3, "sent": 3,
         "connections": {"passed": 1, "terminated": 0, "closed": 0, "invalid": 0, "failed": 0}});
-    // Arrived bytes may not be counted yet.
+    // Bytes that have arrived may not be counted yet.
     wait_until("all is counted", || {
         server.status("/streams")[&name] == expected
     });
