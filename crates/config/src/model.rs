@@ -429,6 +429,8 @@ pub struct ResponseHeader {
     pub name: String,
     /// `None` removes the field.
     pub value: Option<Template>,
+    /// Fields of the same name stay.
+    pub is_added: bool,
 }
 
 /// A spooler: the destination of its jobs, and their delivery.

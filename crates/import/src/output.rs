@@ -253,6 +253,19 @@ pub(crate) fn one_or_many(mut patterns: Vec<String>) -> Value {
     }
 }
 
+/// The texts of what [`one_or_many`] has made.
+pub(crate) fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(only) => vec![only.clone()],
+        Value::Array(many) => many
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// A path as a pattern of `match.uri`, its special characters encoded.
 pub(crate) fn literal(path: &str) -> String {
     let mut pattern = String::new();

@@ -726,6 +726,16 @@ fn assert_closed(http: &str, server: &str, inside: &str) {
     assert!(text.contains("\"return\":403"), "{inside}: {text}");
 }
 
+/// The condition was left out, and the variable had its value from before.
+#[test]
+fn a_variable_of_a_condition_that_is_lost_is_not_known() {
+    let rules = "set $ok 1; if (!-x $request_filename) { set $ok 0; } if ($ok = 0) { return 403; }";
+    assert_closed("", "", rules);
+    let (whole, _) = location("", rules, "proxy_pass http://127.0.0.1:1;");
+    let route = whole["routes"]["s"].to_string();
+    assert_eq!(route, format!("[{{{SHUT}}}]"));
+}
+
 #[test]
 fn a_directive_that_is_not_known_closes_its_place() {
     for unknown in [
@@ -1222,8 +1232,36 @@ fn files_and_folders_are_told_apart() {
         let numbers = (number("found"), number("folder"), number("fallback"));
         assert_eq!(numbers, (found, folder, fallback), "{test}: {whole}");
     }
-    let route = steps("location / { try_files $uri $uri/ /index.php?$args; }");
-    assert_eq!(route[0]["action"]["folder"], json!({"return": 403}));
+    let script = "fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;";
+    let route = steps(&format!(
+        r"location / {{ try_files $uri $uri/ /index.php?$args; }} location ~ \.php$ {{ {script} fastcgi_pass 127.0.0.1:9000; }}"
+    ));
+    assert_eq!(route[1]["action"]["folder"], json!({"return": 403}));
+}
+
+/// A path that no file has led to the file in its place again and again.
+#[test]
+fn files_in_place_of_others_refuse_other_methods() {
+    let text =
+        "server { server_name s; root /srv; location / { try_files $uri $uri/ /index.html; } }";
+    let route = imported(text).configuration["routes"]["s-site"].clone();
+    let of_others = json!(["!GET", "!HEAD"]);
+    assert_eq!(route[0]["match"]["method"], of_others, "{route}");
+    assert_eq!(
+        route[0]["action"]["found"],
+        json!({"return": 405}),
+        "{route}"
+    );
+}
+
+#[test]
+fn times_of_expires_are_computed() {
+    for time in ["@15h30m", "modified +24h", "modified -1h"] {
+        let route = steps(&format!("location / {{ expires {time}; }}"));
+        let field = &route[0]["action"]["response_headers"]["Cache-Control"];
+        let script = field.as_str().unwrap_or_default();
+        assert!(script.contains("max-age="), "{time}: {route}");
+    }
 }
 
 /// Issue 31: `if` with settings alone was left out, and one with another server refused its requests.

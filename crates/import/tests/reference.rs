@@ -243,6 +243,14 @@ const NO_RESTRICTIONS: &[(&str, &str)] = &[
         "ssl_stapling_verify",
         "it is about what the server itself sends",
     ),
+    ("limit_conn_log_level", "lines of the log"),
+    ("limit_req_log_level", "lines of the log"),
+    ("referer_hash_bucket_size", "memory"),
+    ("referer_hash_max_size", "memory"),
+    (
+        "quic_active_connection_id_limit",
+        "identifiers of one connection",
+    ),
 ];
 
 #[test]

@@ -122,7 +122,7 @@ impl Original<'_> {
         }
         let is_said = |one: &ResponseHeader| {
             let mut own = self.headers.iter();
-            own.any(|other| other.name.eq_ignore_ascii_case(&one.name))
+            own.any(|other| !other.is_added && other.name.eq_ignore_ascii_case(&one.name))
         };
         headers.retain(|one| !is_said(one));
         headers.extend_from_slice(self.headers);

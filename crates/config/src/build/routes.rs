@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tutti_document::{Diagnostic, Pointer, TreeNode, Value};
+use tutti_document::{Diagnostic, Member, Pointer, TreeNode, Value};
 use tutti_options::prefix;
 use tutti_options::table::Opt;
 
@@ -14,7 +14,8 @@ use crate::model::{
 };
 use crate::pattern::{Case, Syntax, percent_decode};
 use crate::table::{
-    ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, QUERY, ShareOptions, StepOptions,
+    ActionOptions, AddedFields, CASELESS, DECODED, MatchOptions, PLAIN, QUERY, ShareOptions,
+    StepOptions,
 };
 use crate::template::Template;
 
@@ -156,12 +157,14 @@ impl<'d> Builder<'d> {
         self.check_server(reader, &ActionOptions::response_headers);
         self.check_server(reader, &ActionOptions::response_headers_always);
         if let Some((node, _)) = reader.get(&ActionOptions::response_headers) {
-            changes.extend(response_headers(node));
+            changes.extend(response_headers(node).map(|(_, change)| change));
         }
         if let Some((node, pointer)) = reader.get(&ActionOptions::response_headers_always) {
-            for (member, change) in node.members().iter().zip(response_headers(node)) {
+            for (member, change) in response_headers(node) {
                 let same = |other: &ResponseHeader| other.name.eq_ignore_ascii_case(&change.name);
-                if changes.iter().any(|other| !other.always && same(other)) {
+                let is_replaced = |other: &ResponseHeader| !(other.is_added && change.is_added);
+                let mut others = changes.iter();
+                if others.any(|other| !other.always && same(other) && is_replaced(other)) {
                     let pointer = pointer.child(&change.name);
                     let message = format!("`{}` is also set in `response_headers`", change.name);
                     let diagnostic = Diagnostic::new(pointer, message);
@@ -204,14 +207,23 @@ fn any_text(node: &TreeNode, is_one: &mut dyn FnMut(&str) -> bool) -> bool {
             .any(|member| any_text(&member.node, is_one))
 }
 
-fn response_headers(node: &TreeNode) -> impl Iterator<Item = ResponseHeader> {
-    node.members().iter().map(|member| ResponseHeader {
-        always: false,
-        name: member.name.to_string(),
-        value: member
-            .node
-            .as_str()
-            .and_then(|text| Template::parse(text).ok()),
+/// The changes of an option, each with its member.
+fn response_headers(node: &TreeNode) -> impl Iterator<Item = (&Member, ResponseHeader)> {
+    node.members().iter().flat_map(|member| {
+        let added = member.node.child(AddedFields::add.name);
+        let values = match added {
+            Some(added) => strings(added).into_iter().map(Some).collect(),
+            None => vec![member.node.as_str()],
+        };
+        values.into_iter().map(move |value| {
+            let change = ResponseHeader {
+                always: false,
+                name: member.name.to_string(),
+                value: value.and_then(|text| Template::parse(text).ok()),
+                is_added: added.is_some(),
+            };
+            (member, change)
+        })
     })
 }
 

@@ -50,8 +50,9 @@ pub use response_rewrite::{
 };
 pub use root::{ROOT, RootOptions};
 pub use routes::{
-    ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, DELIVERY, DeliveryOptions, ERRORS,
-    ErrorOptions, ListingFormat, MatchOptions, SHARE_OPTIONS, STEP, ShareOptions, StepOptions,
+    ACTION, ADDED, ADDED_FIELDS, ActionOptions, AddedFields, AddedHeader, CONDITIONS, DELIVERY,
+    DeliveryOptions, ERRORS, ErrorOptions, ListingFormat, MatchOptions, SHARE_OPTIONS, STEP,
+    ShareOptions, StepOptions,
 };
 pub use scope::{REPLACEMENT, ReplacementOptions, ScopeOptions};
 pub use settings::{

@@ -100,10 +100,11 @@ options! {
         /// appended. Without a `?` the query string is kept. Empty: keep the path too
         rewrite: Unread [kind(ValueKind::String(Text::TemplateOrEmpty))],
         /// Fields to set in a 2xx or 3xx response; `null` removes one, and so does a value with variables that is
-        /// empty. `Server` can only be removed
+        /// empty. An object adds fields to those that the response has. `Server` can only be removed
         response_headers: Unread [kind(RESPONSE_HEADERS)],
         /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one,
-        /// and so does a value with variables that is empty. `Server` can only be removed
+        /// and so does a value with variables that is empty. An object adds fields to those that the response has.
+        /// `Server` can only be removed
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
         /// Handling of the HTTP requests of this action
         http: Unread [kind(HttpRequestOptions::KIND), beyond()],
@@ -129,7 +130,11 @@ const CACHE: ValueKind = ValueKind::OneOf(&[
 ]);
 const RESPONSE_HEADERS: ValueKind = ValueKind::Map(
     Names::ResponseHeader,
-    &ValueKind::OneOf(&[ValueKind::String(Text::FieldTemplate), ValueKind::Null]),
+    &ValueKind::OneOf(&[
+        ValueKind::String(Text::FieldTemplate),
+        ValueKind::Null,
+        AddedFields::KIND,
+    ]),
 );
 const REQUEST_HEADERS: ValueKind = ValueKind::Map(Names::RequestHeader, &REQUEST_CHANGE);
 const REQUEST_CHANGE: ValueKind = ValueKind::OneOf(&[
@@ -186,6 +191,19 @@ options! {
         add: Unread [kind(ValueKind::String(Text::FieldTemplate)), beyond(), required()],
     }
 }
+
+options! {
+    /// Fields to add to a response, keeping existing fields with the same name
+    pub struct AddedFields: ADDED_FIELDS = "added fields" {
+        /// The value of a field, or the values of several
+        add: Unread [kind(ADDED_VALUES), beyond(), required()],
+    }
+}
+
+const ADDED_VALUES: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::FieldTemplate),
+    ValueKind::Array(&ValueKind::String(Text::FieldTemplate)),
+]);
 
 options! {
     /// Responses to errors, of a listener or an action

@@ -378,13 +378,10 @@ impl Compiler<'_> {
             page.answer != ResponseStatus::Kept && page.statuses.iter().any(is_missing)
         };
         let has_page = site.scope.error_pages.iter().any(is_page);
-        target.map_or(has_page, |target| {
-            let is_own = target.starts_with('@') || tries.is_none();
-            let is_handled = site.named_handlers.contains(target);
-            match target.starts_with('=') {
-                true => has_page,
-                false => is_own && !is_handled,
-            }
+        target.map_or(has_page, |target| match target.as_bytes().first() {
+            Some(b'=') => has_page,
+            Some(b'@') => !site.named_handlers.contains(target),
+            _ => tries.is_none() || !site.is_handled(target),
         })
     }
 

@@ -28,7 +28,8 @@ const READ: Words = Words(
     scgi_next_upstream scgi_next_upstream_tries scgi_next_upstream_timeout grpc_next_upstream
     grpc_next_upstream_tries grpc_next_upstream_timeout proxy_redirect proxy_cookie_path proxy_cookie_domain
     proxy_cookie_flags sub_filter sub_filter_once sub_filter_types add_trailer slice limit_rate limit_rate_after charset charset_types gunzip max_ranges
-    proxy_set_body proxy_pass_request_body proxy_method stub_status",
+    proxy_set_body proxy_pass_request_body proxy_method stub_status uwsgi_buffering uwsgi_request_buffering
+    scgi_buffering scgi_request_buffering grpc_intercept_errors",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -50,7 +51,12 @@ const NEEDLESS: &[(Words, &str)] = &[
             open_file_cache_min_uses open_file_cache_errors open_log_file_cache keepalive_requests
             client_body_in_file_only client_body_in_single_buffer client_header_buffer_size connection_pool_size
             request_pool_size autoindex_exact_size autoindex_localtime recursive_error_pages
-            http2_max_concurrent_streams http2_recv_buffer_size http2_chunk_size gunzip_buffers send_lowat subrequest_output_buffer_size",
+            http2_max_concurrent_streams http2_recv_buffer_size http2_chunk_size gunzip_buffers send_lowat subrequest_output_buffer_size
+            http2_body_preread_size http2_idle_timeout http2_max_concurrent_pushes http2_max_field_size
+            http2_max_header_size http2_max_requests http2_push http2_push_preload http2_recv_timeout http3
+            http3_max_concurrent_streams http3_stream_buffer_size quic_active_connection_id_limit quic_bpf quic_gso
+            quic_host_key quic_retry keepalive_time keepalive_min_timeout referer_hash_bucket_size
+            referer_hash_max_size",
         ),
         "Tutti does this automatically",
     ),
@@ -61,7 +67,11 @@ const NEEDLESS: &[(Words, &str)] = &[
             fastcgi_ignore_client_abort proxy_buffers proxy_buffer_size proxy_busy_buffers_size
             proxy_temp_file_write_size proxy_max_temp_file_size proxy_temp_path proxy_headers_hash_max_size
             proxy_headers_hash_bucket_size proxy_socket_keepalive uwsgi_buffers uwsgi_buffer_size
-            client_body_temp_path scgi_temp_path uwsgi_temp_path uwsgi_modifier1",
+            client_body_temp_path scgi_temp_path uwsgi_temp_path uwsgi_modifier1 uwsgi_busy_buffers_size
+            uwsgi_max_temp_file_size uwsgi_temp_file_write_size uwsgi_socket_keepalive scgi_buffer_size
+            scgi_buffers scgi_busy_buffers_size scgi_max_temp_file_size scgi_temp_file_write_size
+            scgi_socket_keepalive fastcgi_socket_keepalive fastcgi_send_lowat proxy_send_lowat grpc_buffer_size
+            grpc_socket_keepalive",
         ),
         "Tutti has its own limits for buffered responses (`settings.http.response_buffering`, `proxy_options.buffer_size`)",
     ),
@@ -69,7 +79,10 @@ const NEEDLESS: &[(Words, &str)] = &[
         Words(
             "ssl_ciphers ssl_prefer_server_ciphers ssl_dhparam ssl_ecdh_curve ssl_buffer_size ssl_stapling
             ssl_stapling_verify ssl_stapling_file ssl_stapling_responder ssl_conf_command ssl_early_data
-            ssl_session_ticket_key ssl_object_cache_inheritable ssl_certificate_cache ssl_certificate_compression",
+            ssl_session_ticket_key ssl_object_cache_inheritable ssl_certificate_cache ssl_certificate_compression
+            proxy_ssl_ciphers proxy_ssl_protocols proxy_ssl_session_reuse
+            proxy_ssl_certificate_cache grpc_ssl_ciphers grpc_ssl_protocols grpc_ssl_session_reuse
+            grpc_ssl_certificate_cache grpc_ssl_server_name",
         ),
         "Tutti offers only TLS 1.2 and 1.3, with forward secrecy and authenticated ciphers (`docs/http/tls.md`)",
     ),
@@ -81,7 +94,8 @@ const NEEDLESS: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "log_not_found log_subrequest rewrite_log error_log uninitialized_variable_warn user",
+            "log_not_found log_subrequest rewrite_log error_log uninitialized_variable_warn user
+            limit_conn_log_level limit_req_log_level",
         ),
         "the log and the user of the daemon are flags: `--log`, `--user`",
     ),

@@ -37,6 +37,44 @@ impl Compiler<'_> {
         used.any(|name| self.is_kept(site, name, arguments, &mut BTreeSet::new()))
     }
 
+    /// The variable of a text that another location may have set: its value comes with a request that was led on from there.
+    pub(super) fn set_elsewhere<'n>(&self, site: &Site, text: &'n str) -> Option<&'n str> {
+        let is_of_server = |place: &Place| place.is_server && place.id == site.place;
+        let server_leads = self
+            .places
+            .iter()
+            .any(|place| place.is_server && place.leads_on);
+        let is_set = |name: &str| {
+            let mut others = self
+                .places
+                .iter()
+                .filter(|place| !place.is_server && place.id != site.place);
+            others.any(|place| (place.leads_on || server_leads) && place.sets(name))
+        };
+        if self.places.iter().any(is_of_server) {
+            return None;
+        }
+        // The query goes on with the request.
+        let is_query = |name: &str| matches!(name, "args" | "query_string");
+        names(text)
+            .filter(|name| !is_query(name))
+            .find(|name| !site.kept.contains_key(*name) && is_set(name))
+    }
+
+    /// True if only the rewriting directives of the server look at the variables that an `if` sets.
+    pub(super) fn sets_for_rules(&self, inner: &[Statement]) -> bool {
+        let is_rule =
+            |one: &Statement| matches!(one.name(), "set" | "if" | "rewrite" | "return" | "break");
+        let sets = inner.iter().filter(|one| one.name() == "set");
+        let mut names = sets.map(|set| set.argument(0).trim_start_matches('$'));
+        names.all(|name| {
+            self.places.iter().all(|place| {
+                let mut own = place.own.iter();
+                own.all(|one| place.is_server && is_rule(one) || !self.mentions(one, name))
+            })
+        })
+    }
+
     fn is_kept<'n>(
         &'n self,
         site: &'n Site,
@@ -95,7 +133,7 @@ impl Compiler<'_> {
     }
 
     /// True if a directive, or one in its block, uses a variable, perhaps by a map. The depth is that of blocks, which the parser bounds.
-    fn mentions(&self, statement: &Statement, name: &str) -> bool {
+    pub(super) fn mentions(&self, statement: &Statement, name: &str) -> bool {
         let mut used = statement
             .arguments()
             .iter()

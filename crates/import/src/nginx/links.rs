@@ -6,6 +6,7 @@ use super::condition::Condition;
 use super::site::{Compiler, Site};
 use super::tree::Statement;
 use crate::output::when;
+use crate::template::Text;
 
 /// The conditions for a page that links here.
 pub(super) fn of_referer(words: &[String]) -> Option<Map<String, Value>> {
@@ -40,17 +41,27 @@ fn refusal(statement: &Statement) -> Option<(String, u16)> {
     (is_about && is_answer && matches!(value.as_str(), "" | "0")).then_some((value, status))
 }
 
-/// True if a statement looks at what `secure_link` has found, or has such a statement in it.
-fn looks(statement: &Statement) -> bool {
+/// True if a condition looks at what `secure_link` has found, or a statement has such a condition in it.
+fn tests(statement: &Statement) -> bool {
     let is_it = |word: &String| word.contains("$secure_link") || word.contains("${secure_link");
-    let is_of_expression = statement.name() == "secure_link_md5";
-    !is_of_expression && statement.words.iter().any(is_it) || statement.inner().iter().any(looks)
+    let is_condition = statement.name() == "if" && statement.words.iter().any(is_it);
+    is_condition || statement.inner().iter().any(tests)
 }
 
 impl Compiler<'_> {
+    /// [`Self::signed_link`], and what a place behind it knows.
+    pub(super) fn link(&mut self, site: &mut Site, block: &[Statement]) -> Option<Value> {
+        let link = self.signed_link(site, block);
+        site.has_signed_link = link.is_some();
+        if link.is_some() {
+            Self::behind_link(site);
+        }
+        link
+    }
+
     /// `authenticate` for the signed links of a block, where the first of its conditions stands; `None` where it cannot be
     /// written.
-    pub(super) fn signed_link(&mut self, site: &Site, block: &[Statement]) -> Option<Value> {
+    fn signed_link(&mut self, site: &Site, block: &[Statement]) -> Option<Value> {
         let (Some((link, _)), Some((expression, place))) =
             (&site.scope.link, &site.scope.link_text)
         else {
@@ -61,7 +72,7 @@ impl Compiler<'_> {
             match refusal(statement) {
                 Some((value, status)) if value.is_empty() => wrong = Some(status),
                 Some((_, status)) => expired = Some(status),
-                None if looks(statement) => return None,
+                None if tests(statement) => return None,
                 None => {}
             }
         }
@@ -90,6 +101,19 @@ impl Compiler<'_> {
             options.insert("expired_status".to_owned(), expired.into());
         }
         Some(json!({"signed_link": options}))
+    }
+
+    /// Gives the variables of a signed link the values that they have behind its check.
+    fn behind_link(site: &mut Site) {
+        let link = site.scope.link.as_ref();
+        let expires = link.and_then(|(link, _)| Some(link.split_once(',')?.1.to_owned()));
+        let expires = site.meaning.text(&expires.unwrap_or_default());
+        let named = &mut site.meaning.named;
+        named.insert("secure_link".to_owned(), Text::literal("1"));
+        match expires {
+            Ok(expires) => drop(named.insert("secure_link_expires".to_owned(), expires)),
+            Err(_) => drop(named.remove("secure_link_expires")),
+        }
     }
 
     /// True for a condition that [`Self::signed_link`] has taken.

@@ -211,6 +211,7 @@ impl Compiler<'_> {
             others: Vec::new(),
             successful: Vec::new(),
             paged: BTreeSet::new(),
+            handlers: Vec::new(),
             named_handlers: BTreeSet::new(),
             named_files: BTreeSet::new(),
             prefix: None,

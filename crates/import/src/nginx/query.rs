@@ -1,6 +1,10 @@
 //! The query of a new path, beside the one that the client sent.
 
+use serde_json::{Value, json};
+
+use super::rewrite::Exits;
 use super::site::{Compiler, Site};
+use super::tree::Statement;
 use crate::finding::SourceLocation;
 use crate::template::{Piece, Text};
 
@@ -8,6 +12,35 @@ use crate::template::{Piece, Text};
 const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
 
 impl Compiler<'_> {
+    /// `set $args`: the path stays as it is, and no other location is looked for.
+    pub(super) fn set_query(
+        &mut self,
+        site: &Site,
+        statement: &Statement,
+        rest: &[Statement],
+        exits: &Exits<'_>,
+    ) -> Vec<Value> {
+        let target = format!("$uri?{}?", statement.argument(1));
+        let next = self.rest(site, rest, exits, exits.content);
+        let is_value = |piece: &Piece| match piece {
+            Piece::Text(_) => false,
+            Piece::Variable(name) => name != "query",
+            Piece::Script(_) => true,
+        };
+        let text = site.meaning.text(statement.argument(1));
+        if text.is_ok_and(|text| text.0.first().is_some_and(is_value)) {
+            let problem =
+                "it begins with a value, in which `=` and `&` are encoded here: it is one argument";
+            let hint = "write the names of the arguments into it, as `a=$arg_a&b=$arg_b`";
+            self.findings.lost(&statement.place, "set", problem, hint);
+        }
+        let action = match self.new_path(site, &target, &statement.place, "rewrite") {
+            Some(path) => json!({"rewrite": path, "pass": next}),
+            None => Self::shut(),
+        };
+        vec![json!({"action": action})]
+    }
+
     /// Appends the query of a target to its path. nginx appends the client's query to that of a `rewrite`, unless a `?` ends it.
     pub(super) fn add_query(
         &mut self,

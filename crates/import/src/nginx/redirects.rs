@@ -191,6 +191,10 @@ impl Compiler<'_> {
             Some((path, attributes)) => (path.trim(), attributes),
             None => (to.as_str(), ""),
         };
+        let (from, path) = match from.strip_prefix('~') {
+            Some(pattern) => beginnings(pattern, path)?,
+            None => (from.clone(), path.to_owned()),
+        };
         let mut entries = Vec::new();
         if !attributes.is_empty() {
             let flags = attributes.split(';').map(|flag| flag.trim().to_owned());
@@ -200,7 +204,7 @@ impl Compiler<'_> {
             entries.push(flags_of(&words).filter(|_| from == "/")?);
         }
         if path != from {
-            let words = [from.clone(), path.to_owned()];
+            let words = [from, path];
             let (from, to) = self.change(site, &words, place, "proxy_cookie_path")?;
             entries.push(("cookie_path", from, to));
         }
@@ -231,11 +235,42 @@ fn place_of_default() -> SourceLocation {
     }
 }
 
+/// The beginning of a path, and the one in its place, for a regular expression and its replacement that keep all that follows; `None` for
+/// other expressions.
+fn beginnings(pattern: &str, replacement: &str) -> Option<(String, String)> {
+    let rest = pattern.strip_suffix('$').unwrap_or(pattern);
+    let rest = rest.strip_prefix('^')?;
+    let begin = match rest {
+        "(.+)" => "",
+        rest => rest.strip_suffix("(.*)")?,
+    };
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "/_-".contains(one);
+    let to = replacement.strip_suffix("$1")?;
+    match begin {
+        "" if to.is_empty() => Some(("/".to_owned(), "/".to_owned())),
+        begin if begin.ends_with('/') && begin.chars().all(is_plain) => {
+            Some((begin.to_owned(), to.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// True for a regular expression that all names of cookies match.
+fn is_all(cookie: &str) -> bool {
+    let pattern = cookie
+        .strip_prefix('~')
+        .map(|rest| rest.trim_start_matches('*'));
+    pattern.is_some_and(|pattern| {
+        let pattern = pattern.trim_start_matches('^').trim_end_matches('$');
+        matches!(pattern, "" | "." | ".*" | ".+" | "(.*)" | "(.+)")
+    })
+}
+
 /// The attributes of a cookie for the flags of nginx; `None` for an expression, or a flag that has none.
 fn flags_of(words: &[String]) -> Option<(&'static str, String, Value)> {
     let (cookie, flags) = words.split_first()?;
     let cookie = match cookie.as_str() {
-        "~" | "~*" | "~." | "~.*" => "*",
+        cookie if is_all(cookie) => "*",
         cookie if cookie.starts_with('~') || cookie.contains('$') => return None,
         cookie => cookie,
     };

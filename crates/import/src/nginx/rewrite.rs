@@ -76,23 +76,6 @@ impl Compiler<'_> {
         steps
     }
 
-    /// `set $args`: the path stays as it is, and no other location is looked for.
-    fn set_query(
-        &mut self,
-        site: &Site,
-        statement: &Statement,
-        rest: &[Statement],
-        exits: &Exits<'_>,
-    ) -> Vec<Value> {
-        let target = format!("$uri?{}?", statement.argument(1));
-        let next = self.rest(site, rest, exits, exits.content);
-        let action = match self.new_path(site, &target, &statement.place, "rewrite") {
-            Some(path) => json!({"rewrite": path, "pass": next}),
-            None => Self::shut(),
-        };
-        vec![json!({"action": action})]
-    }
-
     fn set(&mut self, site: &mut Site, statement: &Statement) {
         let name = statement.argument(0).trim_start_matches('$').to_owned();
         self.note_set(site, statement);
@@ -228,7 +211,13 @@ impl Compiler<'_> {
     }
 
     /// The destination for the rest of a block after a `rewrite` without a flag, which ends at `then`. It is made once: else each `rewrite` would double the work.
-    fn rest(&mut self, site: &Site, rest: &[Statement], exits: &Exits<'_>, then: &str) -> String {
+    pub(super) fn rest(
+        &mut self,
+        site: &Site,
+        rest: &[Statement],
+        exits: &Exits<'_>,
+        then: &str,
+    ) -> String {
         let Some(first) = rest.first() else {
             return then.to_owned();
         };
@@ -284,7 +273,12 @@ impl Compiler<'_> {
             Some(bare) => (bare, false),
             None => (replacement, true),
         };
-        let mut location = self.text(site, replacement, place, "rewrite")?;
+        let (path, query) =
+            replacement.split_at(replacement.find('?').unwrap_or(replacement.len()));
+        let mut location = self.text(site, path, place, "rewrite")?;
+        let mut inside = site.clone();
+        inside.meaning.is_in_query = true;
+        location.extend(self.text(&inside, query, place, "rewrite")?);
         if adds_query {
             let joint = if replacement.contains('?') { '&' } else { '?' };
             location.0.push(query_behind(joint));
@@ -370,14 +364,20 @@ impl Compiler<'_> {
         self.report_inside_if(inner, effect);
         let is_chosen = self.choose(site, condition.as_ref(), statement);
         let may_branch = exits.block.is_some() && self.variants < MOST_VARIANTS;
-        if !(is_chosen || may_branch && condition.is_some()) {
+        // Only the server's own rules look at the variables, which therefore need no value in its locations.
+        let may_repeat = exits.block.is_none()
+            && effect == Inside::Variables
+            && self.variants < MOST_VARIANTS
+            && self.sets_for_rules(inner);
+        if !(is_chosen || (may_branch || may_repeat) && condition.is_some()) {
             self.report_unchosen(site, statement);
         }
         // As in nginx, `try_files` does not apply within an `if`, whatever stands in it.
         let mut block = exits.block.into_iter().flatten();
         let leaves_tries =
             effect == Inside::Variables && block.any(|one| one.name() == "try_files");
-        if effect == Inside::Variables && !leaves_tries && (is_chosen || !may_branch) {
+        let leads = is_chosen || !(may_branch || may_repeat);
+        if effect == Inside::Variables && !leaves_tries && leads {
             return Vec::new();
         }
         // The existence of a folder decides about a redirect, not about access to the content.
@@ -392,10 +392,11 @@ impl Compiler<'_> {
             };
             let hint = "write it as a `match` or as a script (`docs/http/scripting.md`)";
             self.findings.lost(&statement.place, "if", problem, hint);
-            return match is_of_folders {
-                false => vec![json!({"action": Self::shut()})],
-                true => Vec::new(),
-            };
+            if !is_of_folders {
+                return vec![json!({"action": Self::shut()})];
+            }
+            self.report_unchosen(site, statement);
+            return Vec::new();
         };
         let mut scoped = site.clone();
         scoped.scope = site.scope.enter(inner, self.findings);
@@ -404,7 +405,12 @@ impl Compiler<'_> {
             scoped.meaning.groups.extend(named.clone());
         }
         let is_branch = effect == Inside::Content || leaves_tries || !is_chosen;
-        let content = match is_branch {
+        if may_repeat {
+            self.variants += 1;
+            scoped.variant = self.variants;
+            site.meaning.declare(inner);
+        }
+        let content = match is_branch && !may_repeat {
             true => match self.branch(&mut scoped, inner, exits, &site.scope) {
                 Some(content) => content,
                 None => {

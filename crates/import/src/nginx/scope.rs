@@ -151,6 +151,8 @@ pub(super) struct Scope {
     pub(super) upstream_tls: Map<String, Value>,
     pub(super) hidden: Vec<String>,
     pub(super) types: Types,
+    /// A `charset` with variables.
+    pub(super) charset_text: Option<(String, SourceLocation)>,
     pub(super) follow_symlinks: bool,
     /// `slice`: the bytes of each part of a large response.
     pub(super) slice: Option<u64>,
@@ -275,7 +277,8 @@ impl Scope {
             "proxy_intercept_errors"
             | "fastcgi_intercept_errors"
             | "uwsgi_intercept_errors"
-            | "scgi_intercept_errors" => {
+            | "scgi_intercept_errors"
+            | "grpc_intercept_errors" => {
                 self.intercepts = Some(first == "on");
             }
             "autoindex" | "autoindex_format" => self.lists(statement, findings),
@@ -310,6 +313,14 @@ impl Scope {
         if let Some((option, value)) = place_options::of_place(name, value) {
             self.http.insert(option.to_owned(), value);
             return;
+        }
+        if name == "charset" {
+            let text = (value.to_owned(), statement.place.clone());
+            self.charset_text = value.contains('$').then_some(text);
+            if self.charset_text.is_some() {
+                self.responses.insert(name.to_owned(), false.into());
+                return;
+            }
         }
         if place_options::IS_OF_RESPONSES.contains(name) {
             match place_options::of_responses(name, statement.arguments()) {

@@ -160,6 +160,10 @@ impl Compiler<'_> {
         };
         site.successful = successful.map(kind).collect();
         site.paged = paged(block);
+        let handled = locations
+            .iter()
+            .filter(|one| has_handler(one.statement.inner()));
+        site.handlers = handled.map(|one| one.how.clone()).collect();
         for location in locations {
             match &location.how {
                 Match::Named(name) => {
@@ -455,8 +459,7 @@ impl Compiler<'_> {
                     .map_or("", String::as_str)
             )
         );
-        let link = self.signed_link(&site, block);
-        site.has_signed_link = link.is_some();
+        let link = self.link(&mut site, block);
         if let (Some((_, place)), None) = (&site.scope.link, &link) {
             let problem = "its check cannot be carried over: requests here get 403";
             let hint = "write `signed_link` of `authenticate` (`docs/http/access.md`)";

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
 
 use super::location::Match;
 use super::scope::{RealIp, Scope};
@@ -11,7 +13,7 @@ use super::variables::{Meaning, Unknown};
 use crate::finding::{Findings, SourceLocation};
 pub(super) use crate::output::ends;
 use crate::output::{Output, when};
-use crate::template::Text;
+use crate::template::{Piece, Text, quoted, script_of};
 
 /// Everything that is being made.
 pub(super) struct Compiler<'f> {
@@ -71,6 +73,8 @@ pub(super) struct Site {
     pub(super) successful: Vec<(Match, bool)>,
     /// Statuses for which a location has a page with another status: it does not count in other locations.
     pub(super) paged: BTreeSet<u16>,
+    /// The locations of the server in which a server or an application answers.
+    pub(super) handlers: Vec<Match>,
     /// Destinations `@name` from which a server or an application answers.
     pub(super) named_handlers: BTreeSet<String>,
     /// Destinations `@name` at which files may answer.
@@ -116,6 +120,20 @@ impl Site {
             .all(|believed| believed.is_like(&self.scope.real_ip))
     }
 
+    /// True if a server or an application may answer requests for a path.
+    pub(super) fn is_handled(&self, target: &str) -> bool {
+        let path = target.split('?').next().unwrap_or_default();
+        self.handlers.iter().any(|how| {
+            let pattern = Pattern::parse(&how.pattern(), DECODED).ok();
+            // The values of variables may be any.
+            let is_known = !path.contains('$');
+            pattern.filter(|_| is_known).is_none_or(|pattern| {
+                let found = pattern.found_in(path.as_bytes());
+                found.unwrap_or(true)
+            })
+        })
+    }
+
     /// The location `@name` that answers in place of a status, with the status that it has itself.
     pub(super) fn named_page(&self, status: u16) -> Option<&String> {
         let mut pages = self.scope.error_pages.iter();
@@ -139,6 +157,13 @@ impl Compiler<'_> {
         place: &SourceLocation,
         name: &str,
     ) -> Option<Text> {
+        if let Some(variable) = self.set_elsewhere(site, source) {
+            let problem = format!(
+                "`${variable}` may come from another location, with a request that was led on from there: here it has the value of its own place"
+            );
+            let hint = "set it in this location, too";
+            self.findings.lost(place, name, &problem, hint);
+        }
         match early(site, source, name) {
             Ok(text) => Some(text),
             Err(Unknown(variable)) => {
@@ -155,6 +180,12 @@ impl Compiler<'_> {
 
     /// Adds fields of the answer to an action that ends the processing of a request.
     pub(super) fn finish(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
+        let is_behind = action.contains_key("proxy")
+            || action
+                .get("pass")
+                .and_then(Value::as_str)
+                .is_some_and(|to| !to.starts_with("routes/"));
+        let returned = action.get("return").and_then(Value::as_u64);
         let mut sometimes = Map::new();
         let mut always = match action.remove("response_headers_always") {
             Some(Value::Object(fields)) => fields,
@@ -165,6 +196,17 @@ impl Compiler<'_> {
         }
         if site.scope.has_no_etag && action.contains_key("share") {
             always.insert("ETag".to_owned(), Value::Null);
+        }
+        let has_type = |fields: &Map<String, Value>| {
+            let mut names = fields.keys();
+            names.any(|name| name.eq_ignore_ascii_case("content-type"))
+        };
+        if let Some((charset, place)) = site.scope.charset_text.clone()
+            && !has_type(&always)
+            && let Some(charset) = self.text(site, &charset, &place, "charset")
+        {
+            let value = with_charset(&charset, &site.scope.types.charset_types());
+            always.insert("Content-Type".to_owned(), value.into());
         }
         if let Some((expires, place)) = site.scope.expires.clone() {
             self.expires(site, &expires, &place, &mut sometimes);
@@ -209,31 +251,30 @@ impl Compiler<'_> {
             let Some(text) = self.text(site, &header.value, &header.place, "add_header") else {
                 continue;
             };
-            let mut value = text.template();
+            // nginx adds these to few statuses.
+            if !header.always && returned.is_some_and(|status| !takes_fields(status)) {
+                continue;
+            }
+            let value = text.template();
             let (target, other) = if header.always {
                 (&mut always, &mut sometimes)
             } else {
                 (&mut sometimes, &mut always)
             };
-            // nginx sends several fields of one name; those that are lists mean the same joined (RFC 9110 §5.3).
-            if let Some(Value::String(former)) = other
-                .remove(&header.name)
-                .or_else(|| target.remove(&header.name))
-            {
-                if header.name.eq_ignore_ascii_case("Set-Cookie") {
-                    let hint = "let the application set its cookies";
-                    self.findings.lost(
-                        &header.place,
-                        "add_header",
-                        "a second `Set-Cookie` is not possible",
-                        hint,
-                    );
-                    value = former;
-                } else {
-                    value = format!("{former}, {value}");
+            let is_cookie = header.name.eq_ignore_ascii_case("Set-Cookie");
+            let is_added = is_cookie || is_behind && is_list(&header.name);
+            let former = match is_cookie {
+                true => target.remove(&header.name),
+                false => {
+                    let former = other.remove(&header.name);
+                    former.or_else(|| target.remove(&header.name))
                 }
-            }
-            target.insert(header.name, value.into());
+            };
+            let value = match is_cookie {
+                true => another(former, value),
+                false => joined(former, value, is_added),
+            };
+            target.insert(header.name, value);
         }
         if !sometimes.is_empty() {
             action.insert("response_headers".to_owned(), sometimes.into());
@@ -256,7 +297,7 @@ impl Compiler<'_> {
         let by_map = self.changed_map(&site.meaning, (name, "cache_control"), &cache_control);
         let value = match by_map {
             Some(text) => Some(text.template()),
-            None => cache_control(expires),
+            None => cache_control(expires).or_else(|| timed_cache_control(expires)),
         };
         match value {
             Some(value) if value.is_empty() => {}
@@ -340,6 +381,68 @@ impl Compiler<'_> {
     }
 }
 
+/// The type of a response with a character set that depends on the request.
+fn with_charset(charset: &Text, types: &[String]) -> String {
+    let sent = script_of("response_header_content_type");
+    let types: Vec<String> = types.iter().map(|one| quoted(one)).collect();
+    let has = match types.iter().any(|one| one == "'*'") {
+        true => "type".to_owned(),
+        false => format!("[{}].includes(type.toLowerCase())", types.join(", ")),
+    };
+    let choose = format!("charset && {has} ? type + '; charset=' + charset : type");
+    let script = format!(
+        "((type, charset) => {choose})({sent}, {})",
+        charset.expression()
+    );
+    Text(vec![Piece::Script(script)]).template()
+}
+
+/// False for the statuses below 400 of answers that have no fields of `add_header` without `always`: the server leaves those above to itself.
+fn takes_fields(status: u64) -> bool {
+    matches!(status, 200 | 201 | 204 | 206 | 301..=304 | 307 | 308 | 400..)
+}
+
+/// True for a field of which a response may have several, each with a part of the list: those of a server behind stay.
+fn is_list(name: &str) -> bool {
+    const LISTS: [&str; 5] = [
+        "cache-control",
+        "content-security-policy",
+        "link",
+        "permissions-policy",
+        "vary",
+    ];
+    LISTS.contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// The value of a field behind the former one. nginx sends several fields of one name; those that are lists mean the same joined
+/// (RFC 9110 §5.3).
+fn joined(former: Option<Value>, value: String, is_added: bool) -> Value {
+    let join = |former: &str| match former.starts_with('`') || value.starts_with('`') {
+        // Two scripts are none.
+        true => Value::from(vec![former.to_owned(), value.clone()]),
+        false => format!("{former}, {value}").into(),
+    };
+    match former {
+        Some(Value::String(former)) => match join(&former) {
+            Value::String(joined) => joined.into(),
+            both => json!({"add": both}),
+        },
+        Some(Value::Object(added)) => match added.get("add") {
+            Some(Value::String(former)) => json!({"add": join(former)}),
+            _ => another(Some(Value::Object(added)), value),
+        },
+        None if is_added => json!({"add": value}),
+        _ => value.into(),
+    }
+}
+
+/// Adds a field to those of its name.
+fn another(former: Option<Value>, value: String) -> Value {
+    let former = former.as_ref().and_then(|former| former.get("add"));
+    let former = former.map(crate::output::texts).unwrap_or_default();
+    json!({"add": crate::output::one_or_many([former, vec![value]].concat())})
+}
+
 /// Values that variables have in nginx as long as a response has not begun.
 const EARLY: [(&str, &str); 10] = [
     ("body_bytes_sent", "0"),
@@ -405,6 +508,33 @@ fn fixed_time(expires: &str) -> Option<&'static str> {
         "max" => Some("Thu, 31 Dec 2037 23:55:55 GMT"),
         _ => None,
     }
+}
+
+/// The field of a time that is counted from the change of the file (`modified +24h`), or that is a time of day (`@15h30m`).
+fn timed_cache_control(expires: &str) -> Option<String> {
+    let seconds = match (expires.strip_prefix("modified "), expires.strip_prefix('@')) {
+        (Some(time), _) => {
+            let (sign, time) = match time.strip_prefix('-') {
+                Some(time) => ("-", time),
+                None => ("", time.trim_start_matches('+')),
+            };
+            let seconds = crate::units::seconds(time)? as u64;
+            let changed = script_of("response_header_last_modified");
+            // A response without the time of a change is new.
+            format!("Math.floor(((Date.parse({changed}) || now) - now) / 1000) + {sign}{seconds}")
+        }
+        (_, Some(time)) => {
+            let seconds = crate::units::seconds(time)? as u64;
+            let today = "new Date(now).setHours(0, 0, 0, 0)";
+            format!("Math.floor(({today} + {seconds}000 - now + 86400000) % 86400000 / 1000)")
+        }
+        _ => return None,
+    };
+    let choose = "seconds < 0 ? 'no-cache' : 'max-age=' + seconds";
+    let script = format!(
+        "((now) => ((seconds) => {choose})({seconds}))(Math.floor(Date.now() / 1000) * 1000)"
+    );
+    Some(Text(vec![Piece::Script(script)]).template())
 }
 
 /// The field that `expires` stands for, empty if there is none; `None` for a time that depends on the file.

@@ -99,6 +99,14 @@ impl Types {
         options
     }
 
+    /// The types that have a character set.
+    pub(super) fn charset_types(&self) -> Vec<String> {
+        match &self.charset_types {
+            Some(types) => [&["text/html".to_owned()], types.as_slice()].concat(),
+            None => CHARSET_TYPES.iter().map(str::to_owned).collect(),
+        }
+    }
+
     pub(super) fn default(&self) -> &str {
         self.default.as_deref().unwrap_or(DEFAULT_TYPE)
     }

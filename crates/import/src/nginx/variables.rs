@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::tree::Statement;
 use crate::template::{Piece, Text, script_of};
 pub(super) use crate::template::{captures, script_text};
 
@@ -16,6 +17,8 @@ pub(super) struct Meaning {
     pub(super) groups: BTreeMap<String, String>,
     /// Variables whose value is not known.
     pub(super) unknown: BTreeSet<String>,
+    /// Captures stand in the query of a redirect.
+    pub(super) is_in_query: bool,
     /// All values that a variable may have, where they are known.
     pub(super) values: BTreeMap<String, Vec<String>>,
 }
@@ -102,6 +105,16 @@ impl Meaning {
         self.values.insert(name.to_owned(), values);
     }
 
+    /// Variables that only an `if` sets are empty where its condition does not hold.
+    pub(super) fn declare(&mut self, inner: &[Statement]) {
+        for set in inner.iter().filter(|one| one.name() == "set") {
+            let name = set.argument(0).trim_start_matches('$');
+            if !self.unknown.contains(name) && self.variable(name).is_err() {
+                self.named.insert(name.to_owned(), Text::default());
+            }
+        }
+    }
+
     fn variable(&self, name: &str) -> Result<Text, Unknown> {
         if self.unknown.contains(name) {
             return Err(Unknown(name.to_owned()));
@@ -114,7 +127,11 @@ impl Meaning {
         }
         if let ([digit @ b'0'..=b'9'], Some(captures)) = (name.as_bytes(), &self.captures) {
             let digit = char::from(*digit);
-            return Ok(script_text(format!("({captures} ?? [])[{digit}] ?? ''")));
+            let script = format!("({captures} ?? [])[{digit}] ?? ''");
+            return Ok(script_text(match self.is_in_query {
+                true => encoded(&script),
+                false => script,
+            }));
         }
         if let Some(same) = same_elsewhere(name) {
             return Ok(Text(vec![Piece::Variable(same)]));
@@ -123,6 +140,15 @@ impl Meaning {
             .map(script_text)
             .ok_or_else(|| Unknown(name.to_owned()))
     }
+}
+
+/// A capture in the query of a redirect: nginx encodes it where something of the path was encoded, or has a plus.
+fn encoded(script: &str) -> String {
+    let path = format!("{}.split('?')[0]", script_of("request_uri"));
+    let odd = r"/[\x00-\x20#%&+?\x7f-\u{10ffff}]/gu";
+    format!(
+        "((value) => /[%+]/.test({path}) ? value.replace({odd}, encodeURIComponent) : value)({script})"
+    )
 }
 
 /// The name behind a `$`, and the rest.

@@ -215,7 +215,7 @@ impl<'a> Request<'a> {
         let is_good = (200..400).contains(&head.status);
         let is_said = |one: &&ResponseHeader| {
             let mut own = changes.headers.iter();
-            own.any(|other| other.name.eq_ignore_ascii_case(&one.name))
+            own.any(|other| !other.is_added && other.name.eq_ignore_ascii_case(&one.name))
         };
         let before = before.iter().filter(|one| !is_said(one));
         let applying = before.chain(&changes.headers);

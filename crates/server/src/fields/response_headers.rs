@@ -18,8 +18,12 @@ pub(crate) enum Refused {
     Framing,
 }
 
-/// A change with its value; `None` removes the field.
-pub(crate) type Change<'a> = (&'a str, Option<Vec<u8>>);
+/// A change with its value; `None` removes the field, and adds none.
+pub(crate) struct Change<'a> {
+    name: &'a str,
+    value: Option<Vec<u8>>,
+    is_added: bool,
+}
 
 /// The changes with their values. `described` is the exchange for their variables. `refused` gets the name of each field whose change is
 /// not made; one whose value is invalid is removed.
@@ -51,21 +55,51 @@ pub(crate) fn values<'a, R: RequestInfo>(
             }
             is_valid
         });
-        values.push((name, valid));
+        values.push(Change {
+            name,
+            value: valid,
+            is_added: header.is_added,
+        });
     }
     values
 }
 
-/// Replaces the fields that are changed.
+/// Replaces the fields that are changed, and adds those that are added.
 pub(crate) fn apply(changes: &[Change<'_>], fields: &mut FieldLines) {
     fields.retain(|name, _| {
-        !changes
-            .iter()
-            .any(|(changed, _)| name.eq_ignore_ascii_case(changed.as_bytes()))
+        let mut replacing = changes.iter().filter(|change| !change.is_added);
+        !replacing.any(|change| name.eq_ignore_ascii_case(change.name.as_bytes()))
     });
-    for (name, value) in changes {
-        if let Some(value) = value {
-            fields.push(name.as_bytes(), value);
+    for change in changes {
+        if let Some(value) = &change.value {
+            fields.push(change.name.as_bytes(), value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_replaced_or_added() {
+        let change = |name, value: &str, is_added| Change {
+            name,
+            value: Some(value.as_bytes().to_vec()),
+            is_added,
+        };
+        let mut fields = FieldLines::new();
+        fields.push(b"Set-Cookie", b"of=the-application");
+        fields.push(b"X-A", b"old");
+        let changes = [
+            change("set-cookie", "a=1", true),
+            change("Set-Cookie", "b=2", true),
+            change("x-a", "new", false),
+        ];
+        apply(&changes, &mut fields);
+        assert_eq!(
+            fields.lines(),
+            b"Set-Cookie: of=the-application\r\nset-cookie: a=1\r\nSet-Cookie: b=2\r\nx-a: new\r\n"
+        );
     }
 }

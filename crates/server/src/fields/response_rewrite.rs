@@ -55,7 +55,7 @@ impl<F: Fn(&Template) -> Option<Vec<u8>>> Rewriter<'_, F> {
         if let Some(rest) = self.after_own(value) {
             return Some(path_of_this_server(b"/", rest));
         }
-        let (to, rest) = longest(&self.rules.location, value)?;
+        let (from, to, rest) = longest(&self.rules.location, value)?;
         let to = (self.render)(to)?;
         // Without a replacement, what is left is a path of this server.
         if to.is_empty() || to.starts_with(b"/") && !to.starts_with(b"//") {
@@ -63,7 +63,9 @@ impl<F: Fn(&Template) -> Option<Vec<u8>>> Rewriter<'_, F> {
         }
         // The rest must not make another host of a replacement that ends with one: `https://site` and `.evil`, or `@evil`.
         let ends_host = rest.first().is_none_or(|byte| b"/?#".contains(byte));
-        let separator: &[u8] = match is_host_alone(&to) && !ends_host {
+        // A scheme in place of a scheme leaves the host as it is.
+        let is_scheme = from.ends_with("://") && to.ends_with(b"://");
+        let separator: &[u8] = match is_host_alone(&to) && !ends_host && !is_scheme {
             true => b"/",
             false => b"",
         };
@@ -188,7 +190,7 @@ impl<F: Fn(&Template) -> Option<Vec<u8>>> Rewriter<'_, F> {
     }
 
     fn path(&self, value: &[u8]) -> Option<Vec<u8>> {
-        let (to, rest) = longest(&self.rules.cookie_path, value)?;
+        let (_, to, rest) = longest(&self.rules.cookie_path, value)?;
         let to = (self.render)(to)?;
         Some([&to, rest].concat()).filter(|path| is_attribute(path))
     }
@@ -199,15 +201,15 @@ fn is_attribute(value: &[u8]) -> bool {
     !value.contains(&b';')
 }
 
-/// The replacement of the longest beginning that matches, and the rest. A beginning ends at the end of a segment.
+/// The longest beginning that matches, its replacement, and the rest. A beginning ends at the end of a segment.
 fn longest<'r, 'v>(
     rules: &'r [(Box<str>, Template)],
     value: &'v [u8],
-) -> Option<(&'r Template, &'v [u8])> {
+) -> Option<(&'r str, &'r Template, &'v [u8])> {
     rules.iter().find_map(|(from, to)| {
         let rest = value.strip_prefix(from.as_bytes())?;
         let is_whole = from.ends_with('/') || rest.first().is_none_or(|byte| b"/?#".contains(byte));
-        is_whole.then_some((to, rest))
+        is_whole.then_some((&**from, to, rest))
     })
 }
 
@@ -316,10 +318,12 @@ mod tests {
                 ("/two/", "/"),
                 ("http://bare.internal", ""),
                 ("http://slash.internal/", "https://site.example"),
+                ("ws://", "wss://"),
             ]),
             ..ResponseRewrite::default()
         };
         for (value, expected) in [
+            ("ws://other.example/a", "wss://other.example/a"),
             ("http://app.internal/two/a", "/one/a"),
             ("http://app.internal/three", "https://site.example/three"),
             ("http://app.internal", "https://site.example"),
