@@ -555,6 +555,76 @@ fn a_dry_run_is_of_one_kind_of_limit_and_may_end_in_a_block() {
     assert_eq!(dry(&http, "limit_req_dry_run off;"), (false, false));
 }
 
+/// A variable that an `if` of the server sets has its values there alone. One that takes it over must not have the first one in a location.
+#[test]
+fn a_variable_that_is_computed_from_one_of_an_if_opens_nothing() {
+    let admin = "set $s 0; if ($uri ~ ^/admin) { set $s 1; }";
+    let closed = |http: &str, server: &str, inside: &str| {
+        let (whole, findings) = location(http, server, inside);
+        assert!(!findings.is_empty(), "{http} {server} {inside}: {whole}");
+    };
+    let deny = "if ($t = 1) { return 403; } proxy_pass http://127.0.0.1:1;";
+    closed("", &format!("{admin} set $t $s;"), deny);
+    closed("", &format!("{admin} set $u $s; set $t x$u;"), deny);
+    closed("map $s $t { 1 1; default 0; }", admin, deny);
+    let pass = "proxy_pass http://127.0.0.1:1;";
+    closed("proxy_set_header X-Role $s;", admin, pass);
+    let cache =
+        "proxy_cache_path /tmp/c keys_zone=pages:10m; proxy_no_cache $s; proxy_cache_bypass $s;";
+    closed(
+        cache,
+        admin,
+        "proxy_cache pages; proxy_pass http://127.0.0.1:1;",
+    );
+    // Rules alone are carried over.
+    let rules = format!("{admin} set $t $s; if ($t = 1) {{ return 403; }}");
+    let (_, findings) = location("", &rules, pass);
+    assert_eq!(findings, []);
+}
+
+#[test]
+fn a_hidden_field_stays_hidden_beside_one_that_is_added() {
+    let fields = |inside: &str| {
+        let inside =
+            format!("proxy_pass http://127.0.0.1:1; proxy_hide_header Set-Cookie; {inside}");
+        let (whole, findings) = location("", "", &inside);
+        let action = whole["routes"]["s"][0]["action"].clone();
+        let fields = |name: &str| action[name]["Set-Cookie"].clone();
+        let (some, all) = (
+            fields("response_headers"),
+            fields("response_headers_always"),
+        );
+        (some, all, findings.len())
+    };
+    let null = serde_json::Value::Null;
+    assert_eq!(
+        fields("add_header Set-Cookie x always;"),
+        (null.clone(), json!("x"), 0)
+    );
+    assert_eq!(
+        fields("add_header Set-Cookie x;"),
+        (json!({"add": "x"}), null.clone(), 0)
+    );
+    let both = "add_header Set-Cookie x; add_header Set-Cookie y;";
+    assert_eq!(fields(both), (json!({"add": ["x", "y"]}), null.clone(), 0));
+    let both = "add_header Set-Cookie x always; add_header Set-Cookie y;";
+    assert_eq!(fields(both), (null.clone(), json!("x"), 1));
+    let both = "add_header Set-Cookie x; add_header Set-Cookie y always;";
+    assert_eq!(fields(both), (json!({"add": "x"}), null, 1));
+}
+
+/// The field of the server behind is replaced, so that another value cannot be added.
+#[test]
+fn a_field_that_replaces_does_not_become_one_that_is_added() {
+    let inside = "proxy_pass http://127.0.0.1:1; charset $arg_c; add_header Content-Type text/x;";
+    let (whole, findings) = location("", "", inside);
+    let action = &whole["routes"]["s"][0]["action"];
+    let fields = &action["response_headers"]["Content-Type"];
+    let always = &action["response_headers_always"]["Content-Type"];
+    assert!(fields.is_string() || always.is_string(), "{action}");
+    assert_eq!(findings.len(), 1, "{findings:?}");
+}
+
 #[test]
 fn answers_are_kept_as_the_source_keeps_them() {
     let http = "proxy_cache_path /tmp/c keys_zone=pages:10m inactive=30m;";

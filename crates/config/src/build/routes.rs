@@ -162,7 +162,9 @@ impl<'d> Builder<'d> {
         if let Some((node, pointer)) = reader.get(&ActionOptions::response_headers_always) {
             for (member, change) in response_headers(node) {
                 let same = |other: &ResponseHeader| other.name.eq_ignore_ascii_case(&change.name);
-                let is_replaced = |other: &ResponseHeader| !(other.is_added && change.is_added);
+                // One that removes the others' fields leaves those that are added.
+                let goes_beside = change.is_added || change.value.is_none();
+                let is_replaced = |other: &ResponseHeader| !(other.is_added && goes_beside);
                 let mut others = changes.iter();
                 if others.any(|other| !other.always && same(other) && is_replaced(other)) {
                     let pointer = pointer.child(&change.name);

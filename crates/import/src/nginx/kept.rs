@@ -61,18 +61,30 @@ impl Compiler<'_> {
             .find(|name| !site.kept.contains_key(*name) && is_set(name))
     }
 
-    /// True if only the rewriting directives of the server look at the variables that an `if` sets.
+    /// True if only the rewriting directives of the server use the variables that an `if` sets, and those that are computed from them.
     pub(super) fn sets_for_rules(&self, inner: &[Statement]) -> bool {
         let is_rule =
             |one: &Statement| matches!(one.name(), "set" | "if" | "rewrite" | "return" | "break");
-        let sets = inner.iter().filter(|one| one.name() == "set");
-        let mut names = sets.map(|set| set.argument(0).trim_start_matches('$'));
-        names.all(|name| {
-            self.places.iter().all(|place| {
-                let mut own = place.own.iter();
-                own.all(|one| place.is_server && is_rule(one) || !self.mentions(one, name))
-            })
-        })
+        let mut names = BTreeSet::new();
+        add_targets(inner, &|_| true, &mut names);
+        // Values are passed on by further `set`s.
+        loop {
+            let known = names.clone();
+            let uses = |set: &Statement| known.iter().any(|name| self.mentions(set, name));
+            for place in self.places.iter().filter(|place| place.is_server) {
+                add_targets(&place.own, &uses, &mut names);
+            }
+            if names == known {
+                break;
+            }
+        }
+        let places = self.places.iter();
+        let others = places.flat_map(|place| {
+            let own = place.own.iter();
+            own.filter(|one| !(place.is_server && is_rule(one)))
+        });
+        let mut others = self.around.iter().chain(others);
+        others.all(|one| !names.iter().any(|name| self.mentions(one, name)))
     }
 
     fn is_kept<'n>(
@@ -159,5 +171,22 @@ impl Compiler<'_> {
         map.is_some_and(|map| {
             super::maps::names_in(map).any(|inner| self.leads_to_variable(inner, name, seen))
         })
+    }
+}
+
+/// Adds the variables that these directives set, as far as `counts` says so. The depth is that of blocks, which the parser bounds.
+fn add_targets(
+    statements: &[Statement],
+    counts: &dyn Fn(&Statement) -> bool,
+    names: &mut BTreeSet<String>,
+) {
+    for statement in statements {
+        match statement.name() {
+            "set" if counts(statement) => {
+                names.insert(statement.argument(0).trim_start_matches('$').to_owned());
+            }
+            "if" => add_targets(statement.inner(), counts, names),
+            _ => {}
+        }
     }
 }

@@ -116,6 +116,7 @@ pub(crate) fn import(
         page_routes: BTreeMap::new(),
         stores: BTreeMap::new(),
         places: Vec::new(),
+        around: Vec::new(),
     };
     closing::report_main(&main, compiler.findings);
     for statement in main.iter().filter(|one| one.name() == "events") {
@@ -200,6 +201,14 @@ impl Compiler<'_> {
             self.groups
                 .insert(statement.argument(0).to_owned(), statement.clone());
         }
+        // Maps count where their variables are used.
+        let is_inherited = |one: &&Statement| {
+            !matches!(
+                one.name(),
+                "server" | "upstream" | "map" | "geo" | "split_clients"
+            )
+        };
+        self.around = http.iter().filter(is_inherited).cloned().collect();
         self.settings(http);
         self.stores = caching::stores(http, self.findings);
         let mut outermost = Site {

@@ -7,7 +7,7 @@ use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::location::Match;
-use super::scope::{RealIp, Scope};
+use super::scope::{Header, RealIp, Scope};
 use super::tree::Statement;
 use super::variables::{Meaning, Unknown};
 use crate::finding::{Findings, SourceLocation};
@@ -46,6 +46,8 @@ pub(super) struct Compiler<'f> {
     pub(super) maps: BTreeMap<String, Statement>,
     /// The places of the server that is being made.
     pub(super) places: Vec<super::places::Place>,
+    /// The directives of `http` that its servers inherit.
+    pub(super) around: Vec<Statement>,
     /// The answers of the authentication request that is being made may be replaced by those of a page.
     pub(super) has_replaced_answers: bool,
     /// Routes of pages for errors to `@name`, by its destination.
@@ -256,25 +258,20 @@ impl Compiler<'_> {
                 continue;
             }
             let value = text.template();
-            let (target, other) = if header.always {
-                (&mut always, &mut sometimes)
-            } else {
-                (&mut sometimes, &mut always)
+            let mut hidden = site.scope.hidden.iter();
+            let is_set = match hidden.any(|hidden| hidden.eq_ignore_ascii_case(&header.name)) {
+                true => set_hidden(&mut always, &mut sometimes, &header, value),
+                false => set(&mut always, &mut sometimes, (&header, is_behind), value),
             };
-            let is_cookie = header.name.eq_ignore_ascii_case("Set-Cookie");
-            let is_added = is_cookie || is_behind && is_list(&header.name);
-            let former = match is_cookie {
-                true => target.remove(&header.name),
-                false => {
-                    let former = other.remove(&header.name);
-                    former.or_else(|| target.remove(&header.name))
-                }
-            };
-            let value = match is_cookie {
-                true => another(former, value),
-                false => joined(former, value, is_added),
-            };
-            target.insert(header.name, value);
+            if !is_set {
+                let problem = format!(
+                    "another `{}` is set, and they cannot be joined",
+                    header.name
+                );
+                let hint = "set both in one value, by a script (`docs/http/scripting.md`)";
+                self.findings
+                    .lost(&header.place, "add_header", &problem, hint);
+            }
         }
         if !sometimes.is_empty() {
             action.insert("response_headers".to_owned(), sometimes.into());
@@ -414,26 +411,85 @@ fn is_list(name: &str) -> bool {
     LISTS.contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// The value of a field behind the former one. nginx sends several fields of one name; those that are lists mean the same joined
-/// (RFC 9110 §5.3).
-fn joined(former: Option<Value>, value: String, is_added: bool) -> Value {
-    let join = |former: &str| match former.starts_with('`') || value.starts_with('`') {
-        // Two scripts are none.
-        true => Value::from(vec![former.to_owned(), value.clone()]),
-        false => format!("{former}, {value}").into(),
+/// The entry of a field, removed.
+fn taken(fields: &mut Map<String, Value>, name: &str) -> Option<Value> {
+    let key = fields.keys().find(|key| key.eq_ignore_ascii_case(name))?;
+    let key = key.clone();
+    fields.remove(&key)
+}
+
+/// Sets a field in responses of all statuses, or in those of successful ones; false if it cannot stand beside another one of its name.
+fn set(
+    always: &mut Map<String, Value>,
+    sometimes: &mut Map<String, Value>,
+    (header, is_behind): (&Header, bool),
+    value: String,
+) -> bool {
+    let (target, other) = match header.always {
+        true => (always, sometimes),
+        false => (sometimes, always),
     };
-    match former {
-        Some(Value::String(former)) => match join(&former) {
-            Value::String(joined) => joined.into(),
-            both => json!({"add": both}),
-        },
-        Some(Value::Object(added)) => match added.get("add") {
-            Some(Value::String(former)) => json!({"add": join(former)}),
-            _ => another(Some(Value::Object(added)), value),
-        },
-        None if is_added => json!({"add": value}),
-        _ => value.into(),
+    if header.name.eq_ignore_ascii_case("Set-Cookie") {
+        let former = taken(target, &header.name);
+        target.insert(header.name.clone(), another(former, value));
+        return true;
     }
+    let is_added = is_behind && is_list(&header.name);
+    let former = taken(other, &header.name).or_else(|| taken(target, &header.name));
+    let joined = joined(former.as_ref(), value, is_added);
+    let is_set = joined.is_some();
+    if let Some(value) = joined.or(former) {
+        target.insert(header.name.clone(), value);
+    }
+    is_set
+}
+
+/// The same for a field that is removed from all responses of a server behind.
+fn set_hidden(
+    always: &mut Map<String, Value>,
+    sometimes: &mut Map<String, Value>,
+    header: &Header,
+    value: String,
+) -> bool {
+    let set = taken(always, &header.name).filter(|set| !set.is_null());
+    let former = taken(sometimes, &header.name);
+    let name = || header.name.clone();
+    if let Some(set) = set {
+        always.insert(name(), set);
+        return false;
+    }
+    if header.always && former.is_none() {
+        always.insert(name(), value.into());
+        return true;
+    }
+    always.insert(name(), Value::Null);
+    let (value, is_set) = match (former, header.always) {
+        (Some(former), true) => (former, false),
+        (former, _) => (another(former, value), true),
+    };
+    sometimes.insert(name(), value);
+    is_set
+}
+
+/// The value of a field behind the former one. nginx sends several fields of one name; those that are lists mean the same joined
+/// (RFC 9110 §5.3). `None`: they cannot be joined, and those of the server behind must not stay beside them.
+fn joined(former: Option<&Value>, value: String, is_added: bool) -> Option<Value> {
+    let added = former.and_then(|former| former.get("add"));
+    let text = added.or(former).and_then(Value::as_str);
+    // Two scripts are none.
+    let is_script = |text: &str| text.starts_with('`');
+    let joined = text
+        .filter(|former| !is_script(former) && !is_script(&value))
+        .map(|former| format!("{former}, {value}"));
+    Some(match (joined, text) {
+        (Some(joined), _) if added.is_some() => json!({"add": joined}),
+        (Some(joined), _) => joined.into(),
+        (None, Some(former)) if is_added => json!({"add": [former, &value]}),
+        (None, Some(_)) if added.is_none() => return None,
+        _ if added.is_some() => another(former.cloned(), value),
+        _ if is_added => json!({"add": value}),
+        _ => value.into(),
+    })
 }
 
 /// Adds a field to those of its name.
