@@ -164,6 +164,9 @@ impl RouterResources {
             }
             FromRouter::UnlistenDatagrams { address } => {
                 self.sockets.release_datagrams(&address);
+                if let Some(rights) = self.rights.get_mut(&router) {
+                    rights.note_returned(&address);
+                }
                 None
             }
             FromRouter::OpenFile { id, ref path } => {
@@ -487,6 +490,17 @@ impl RouterResources {
             grants.datagrams.contains(address) && is_stream == (purpose == DatagramUse::Stream)
         });
         self.files.retain(|path| grants.logs.contains(path));
+    }
+
+    /// Closes the UDP sockets that only a former router had, which has ended: nothing releases them otherwise.
+    pub(super) fn release_datagrams_of_no_router(&mut self) {
+        let rights = &self.rights;
+        let is_wanted = |address: &SocketAddr| {
+            let mut rights = rights.values();
+            rights.any(|rights| rights.may_have_datagrams(address))
+        };
+        self.sockets
+            .retain_datagrams(|address, _| is_wanted(address));
     }
 
     fn start_granted(
@@ -1073,5 +1087,32 @@ mod tests {
                 _
             ))
         ));
+    }
+
+    /// The port stayed bound after an upgrade: the former router's messages are not carried out.
+    #[test]
+    fn udp_sockets_of_a_former_router_are_closed_when_it_has_ended() {
+        const NEXT: i32 = ROUTER + 1;
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let address = ([127, 0, 0, 1], free_port()).into();
+        let grants = Grants {
+            datagrams: vec![address],
+            ..Grants::default()
+        };
+        let mut holdings = with_grants(&grants);
+        let listen = FromRouter::ListenDatagrams { id: 1, address };
+        let (_, sockets) = holdings
+            .carry_out(&instance, ROUTER, listen, Vec::new())
+            .unwrap();
+        holdings
+            .rights
+            .insert(NEXT, Rights::new(&Grants::default()));
+        holdings.release_datagrams_of_no_router();
+        assert!(holdings.sockets.has_datagrams(&address));
+        holdings.rights.remove(&ROUTER);
+        drop(sockets);
+        holdings.release_datagrams_of_no_router();
+        assert!(!holdings.sockets.has_datagrams(&address));
     }
 }

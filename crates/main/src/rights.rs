@@ -95,6 +95,8 @@ pub(super) struct Rights {
     pending: Option<Granted>,
     /// Addresses whose UDP sockets were bound for that change. Others may still have the sockets of a removed listener.
     bound: HashSet<SocketAddr>,
+    /// Addresses of removed listeners whose UDP sockets the router still uses.
+    unreturned: HashSet<SocketAddr>,
     /// Given up recently: requests for it are rejected without an alert.
     recent: Option<(Granted, Instant)>,
     ending: Vec<EndingApplication>,
@@ -108,6 +110,7 @@ impl Rights {
             in_force: Granted::new(grants, &[]),
             pending: None,
             bound: HashSet::new(),
+            unreturned: HashSet::new(),
             recent: None,
             ending: Vec::new(),
             refusals: 0,
@@ -127,6 +130,16 @@ impl Rights {
         }
     }
 
+    /// The router has returned the UDP sockets of this address.
+    pub(super) fn note_returned(&mut self, address: &SocketAddr) {
+        self.unreturned.remove(address);
+    }
+
+    /// True if the router may have UDP sockets of this address.
+    pub(super) fn may_have_datagrams(&self, address: &SocketAddr) -> bool {
+        self.unreturned.contains(address) || self.datagrams(address).is_some()
+    }
+
     /// The change is in force.
     pub(super) fn commit(&mut self, now: Instant) {
         let Some(next) = self.pending.take() else {
@@ -142,6 +155,10 @@ impl Rights {
             grant: Rc::clone(grant),
             alive: now,
         }));
+        self.unreturned.extend(&before.datagrams);
+        let datagrams = &self.in_force.datagrams;
+        self.unreturned
+            .retain(|address| !datagrams.contains(address));
         debug_assert!(
             !self.ending.iter().any(|ending| is_kept(&ending.grant)),
             "an application in force would be forgotten"
@@ -437,6 +454,23 @@ mod tests {
         // They were there: a listener had them before, and its connections are open.
         rights.prepare(&grants(2, &[]));
         assert!(rights.abandon(now).datagrams.is_empty());
+    }
+
+    #[test]
+    fn a_router_has_the_sockets_of_a_removed_listener_until_it_returns_them() {
+        let now = Instant::now();
+        let (first, second) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        let mut rights = Rights::new(&grants(1, &[]));
+        rights.prepare(&grants(2, &[]));
+        rights.commit(now);
+        assert!(rights.may_have_datagrams(&first) && rights.may_have_datagrams(&second));
+        rights.note_returned(&first);
+        assert!(!rights.may_have_datagrams(&first));
+        // One that is added again is in use, and removed again.
+        rights.prepare(&grants(1, &[]));
+        rights.commit(now);
+        rights.note_returned(&first);
+        assert!(rights.may_have_datagrams(&first) && rights.may_have_datagrams(&second));
     }
 
     #[test]

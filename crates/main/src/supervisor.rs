@@ -356,6 +356,7 @@ impl Supervisor {
         self.holdings.children.end(Some(pid), Instant::now());
         self.router_lost(pid, &ended.to_string());
         if let Some(router) = self.routers.take_leaving(pid) {
+            self.holdings.release_datagrams_of_no_router();
             return self.retired_ended(&router, ended);
         }
         if self.life.is_next_router(pid) {
