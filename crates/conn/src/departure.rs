@@ -94,8 +94,8 @@ pub struct SendingSide {
 }
 
 impl SendingSide {
-    /// Called when a task waits within its response for the first time: what the kernel knows by then came before the response, although
-    /// the thread may not have asked for the event yet, because the response was there first.
+    /// Called before the beginning of a response is sent, or when a task waits within its response for the first time: what the kernel knows
+    /// by then came before the response, although the thread may not have asked for the event yet, because the response was there first.
     pub fn note_earlier_end(&self, transport: &Transport, arrived: Instant) {
         if has_ended(transport.socket()) {
             self.note_ended(Waited {

@@ -169,6 +169,9 @@ impl Writer {
                 .map_or(DeclaredBody::Unknown, DeclaredBody::Length),
             keep_alive: request.persistence().is_open() && head.may_persist,
         });
+        if length.is_none() && decision.framing != ResponseFraming::NoBody {
+            request.exchange.note_earlier_end(request.client);
+        }
         let local = &request.client.local;
         let mut response = respond::begin_with(local, request.settings(), status, head.own);
         let sent = &mut response.fields;

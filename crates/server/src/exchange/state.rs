@@ -170,12 +170,20 @@ impl Exchange {
         self.has_response_begun.set(true);
     }
 
+    /// Called before the beginning of a response whose end is not known is sent, and when a task waits within any response: a client that
+    /// has ended its sending side before has not left because of the response.
+    pub(crate) fn note_earlier_end(&self, client: &ClientSide) {
+        if !self.has_waited_within_response.replace(true) {
+            client.note_earlier_end(self.arrived);
+        }
+    }
+
     /// The state of the client while it waits for a response; wakes the task when it changes.
     pub(crate) fn presence(&self, client: &ClientSide, cx: &mut Context<'_>) -> Presence {
         let arrived = self.arrived;
         let has_response_begun = self.has_response_begun.get();
-        if has_response_begun && !self.has_waited_within_response.replace(true) {
-            client.note_earlier_end(arrived);
+        if has_response_begun {
+            self.note_earlier_end(client);
         }
         let waited = Waited {
             arrived,
