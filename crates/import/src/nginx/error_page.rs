@@ -73,9 +73,12 @@ impl ErrorPage {
         })
     }
 
-    /// The place that answers instead of a missing file, whatever its status.
+    /// The location `@name` that answers instead of a missing file, whatever its status, and gets the request with its method. A page that is
+    /// a path is requested with GET.
     pub(super) fn not_found(&self) -> Option<&String> {
-        let is_fallback = self.answer == ResponseStatus::Own && self.statuses.contains(&404);
+        let is_fallback = self.answer == ResponseStatus::Own
+            && self.statuses.contains(&404)
+            && self.target.starts_with('@');
         is_fallback.then_some(&self.target)
     }
 }

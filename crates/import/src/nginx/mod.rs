@@ -229,6 +229,7 @@ impl Compiler<'_> {
             believed: Vec::new(),
             place: 0,
             kept: BTreeMap::new(),
+            status_of_page: None,
             again: String::new(),
         };
         if has_main {

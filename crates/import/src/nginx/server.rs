@@ -1,13 +1,13 @@
 //! A `server`: its locations, in the order in which nginx would find them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::closing;
-use super::error_page::ResponseStatus;
+use super::error_page::{ErrorPage, ResponseStatus};
 use super::if_block::is_handler;
 use super::index_file::looks_at_path;
 use super::location::{
@@ -18,9 +18,10 @@ use super::places;
 use super::rewrite::Exits;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
-use super::variables::{captures, groups};
+use super::variables::{Unknown, captures, groups};
+use crate::finding::Findings;
 use crate::output::slug;
-use crate::template::{Piece, Text, quoted};
+use crate::template::{Piece, Text, quoted, script_of};
 
 /// The beginning of a place's name that all names of its routes have: `slug` cuts them at 80 bytes.
 const LONGEST_BEGINNING: usize = 60;
@@ -35,6 +36,7 @@ impl Compiler<'_> {
         site.meaning.unknown.extend(answer_variables(block));
         self.places = places::places(block);
         site.place = places::id(block);
+        site.status_of_page = status_of_page(&site, block);
         self.report_other_address(&site, block);
         self.report_pages_of_pages();
         let name = self.out.route_name(name);
@@ -606,6 +608,44 @@ impl Compiler<'_> {
                 .insert("request_filename".to_owned(), requested);
         }
     }
+}
+
+/// `$status` where a page for an error is made, as an expression: that of the error, or the one that `=` names; `=` alone leaves it to the
+/// page. It is not known where the same error has one in one place and another elsewhere.
+fn status_of_page(site: &Site, block: &[Statement]) -> Option<Result<String, Unknown>> {
+    fn collect(block: &[Statement], pages: &mut Vec<ErrorPage>) {
+        for one in block {
+            match one.name() {
+                // The depth is that of blocks, which the parser bounds.
+                "error_page" => pages.extend(ErrorPage::read(one, &mut Findings::default())),
+                _ => collect(one.inner(), pages),
+            }
+        }
+    }
+    let mut pages = site.scope.error_pages.clone();
+    collect(block, &mut pages);
+    let mut known = BTreeMap::new();
+    for page in &pages {
+        for status in &page.statuses {
+            let value = match page.answer {
+                ResponseStatus::Kept => status.to_string(),
+                ResponseStatus::Own => String::new(),
+                ResponseStatus::Fixed(fixed) => fixed.to_string(),
+            };
+            if known
+                .insert(*status, value.clone())
+                .is_some_and(|other| other != value)
+            {
+                return Some(Err(Unknown("status".to_owned())));
+            }
+        }
+    }
+    let known: Vec<String> = known
+        .iter()
+        .map(|(status, value)| format!("{status}: '{value}'"))
+        .collect();
+    let error = script_of("error_status");
+    (!known.is_empty()).then(|| Ok(format!("({{{}}})[{error}]", known.join(", "))))
 }
 
 /// True if an application or a server answers in a block or one within it. The depth is that of blocks, which the parser
