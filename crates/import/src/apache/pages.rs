@@ -89,8 +89,7 @@ impl Compiler<'_> {
                 .lost(&document.place, &document.name, problem, hint);
         };
         let status: Option<u16> = document.argument(0).parse().ok();
-        let has_page =
-            |status: &u16| (400..600).contains(status) && !matches!(status, 408 | 413 | 431);
+        let has_page = |status: &u16| (400..600).contains(status) && !matches!(status, 408 | 431);
         if !status.as_ref().is_some_and(has_page) {
             lost(
                 "this status cannot have a custom page",

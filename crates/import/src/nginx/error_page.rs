@@ -24,7 +24,7 @@ pub(super) struct ErrorPage {
 
 /// Errors of the reading of a request, and codes of nginx's own, which have no page.
 fn has_no_page(status: u16) -> bool {
-    !(400..600).contains(&status) || matches!(status, 408 | 413 | 431 | 494..=499)
+    !(400..600).contains(&status) || matches!(status, 408 | 431 | 494..=499)
 }
 
 /// The cure for a status without a page.
