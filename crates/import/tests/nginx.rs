@@ -1995,7 +1995,7 @@ fn a_page_knows_the_status_of_its_error() {
         "`${({403: '403', 404: '404', 500: '', 502: '200'})[(vars.error_status ?? '')] || '200'}`"
     );
     // One of two places means another status.
-    let inside = format!("{inside} location /x {{ error_page 404 =200 /y; }}");
+    let inside = format!("{inside} location /x {{ error_page 404 =200 @e; }}");
     let whole = imported(&format!("server {{ server_name s; {inside} }}"));
     assert!(
         lost(&whole).iter().any(|one| one.1 == "return"),

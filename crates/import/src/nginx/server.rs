@@ -36,7 +36,9 @@ impl Compiler<'_> {
         site.meaning.unknown.extend(answer_variables(block));
         self.places = places::places(block);
         site.place = places::id(block);
-        site.status_of_page = status_of_page(&site, block);
+        site.all_pages.clone_from(&site.scope.error_pages);
+        pages_within(block, &mut site.all_pages);
+        site.status_of_page = status_of_page(&site.all_pages, None);
         self.report_other_address(&site, block);
         self.report_pages_of_pages();
         let name = self.out.route_name(name);
@@ -408,6 +410,7 @@ impl Compiler<'_> {
         let mut site = around.clone();
         site.place = places::id(block);
         site.kept.clear();
+        site.status_of_page = status_of_page(&site.all_pages, Some(&location.how));
         if location.how == Match::Unknown {
             return vec![json!({"action": Self::shut()})];
         }
@@ -610,32 +613,34 @@ impl Compiler<'_> {
     }
 }
 
-/// `$status` where a page for an error is made, as an expression: that of the error, or the one that `=` names; `=` alone leaves it to the
-/// page. It is not known where the same error has one in one place and another elsewhere.
-fn status_of_page(site: &Site, block: &[Statement]) -> Option<Result<String, Unknown>> {
-    fn collect(block: &[Statement], pages: &mut Vec<ErrorPage>) {
-        for one in block {
-            match one.name() {
-                // The depth is that of blocks, which the parser bounds.
-                "error_page" => pages.extend(ErrorPage::read(one, &mut Findings::default())),
-                _ => collect(one.inner(), pages),
-            }
+/// All pages of a block, and of those within it, behind those around it.
+fn pages_within(block: &[Statement], pages: &mut Vec<ErrorPage>) {
+    for one in block {
+        match one.name() {
+            "error_page" => pages.extend(ErrorPage::read(one, &mut Findings::default())),
+            // The depth is that of blocks, which the parser bounds.
+            _ => pages_within(one.inner(), pages),
         }
     }
-    let mut pages = site.scope.error_pages.clone();
-    collect(block, &mut pages);
+}
+
+/// `$status` where a page for an error is made, as an expression: that of the error, or the one that `=` names; `=` alone leaves it to the
+/// page. It is not known where the same error has one in one place and another elsewhere. `how`: the location that is the page.
+fn status_of_page(pages: &[ErrorPage], how: Option<&Match>) -> Option<Result<String, Unknown>> {
+    let leads_here = |page: &&ErrorPage| match how {
+        Some(Match::Named(name)) => page.target == *name,
+        _ => !page.target.starts_with('@'),
+    };
     let mut known = BTreeMap::new();
-    for page in &pages {
+    for page in pages.iter().filter(leads_here) {
         for status in &page.statuses {
             let value = match page.answer {
                 ResponseStatus::Kept => status.to_string(),
                 ResponseStatus::Own => String::new(),
                 ResponseStatus::Fixed(fixed) => fixed.to_string(),
             };
-            if known
-                .insert(*status, value.clone())
-                .is_some_and(|other| other != value)
-            {
+            let former = known.insert(*status, value.clone());
+            if former.is_some_and(|former| former != value) {
                 return Some(Err(Unknown("status".to_owned())));
             }
         }

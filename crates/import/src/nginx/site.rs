@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
+use super::error_page::ErrorPage;
 use super::location::Match;
 use super::scope::{RealIp, Scope};
 use super::tree::Statement;
@@ -109,7 +110,9 @@ pub(super) struct Site {
     pub(super) place: usize,
     /// Variables that this place sets, and whether their values may come from another one.
     pub(super) kept: BTreeMap<String, bool>,
-    /// `$status` for the pages of its server, empty outside of them; `None`: the server has no pages.
+    /// The pages for errors of the whole server.
+    pub(super) all_pages: Vec<ErrorPage>,
+    /// `$status` for the pages of its server, empty outside of them; `None`: no page leads here.
     pub(super) status_of_page: Option<Result<String, Unknown>>,
 }
 
