@@ -1779,3 +1779,61 @@ fn a_login_is_asked_for_some_methods() {
         );
     }
 }
+
+#[test]
+fn cookies_are_added() {
+    let steps = steps(
+        "Header add Set-Cookie a=1\nHeader add Set-Cookie b=2\nHeader always add Set-Cookie c=3",
+    );
+    let action = &steps.as_array().unwrap().last().unwrap()["action"];
+    assert_eq!(
+        action["response_headers"],
+        json!({"Set-Cookie": {"add": ["a=1", "b=2"]}})
+    );
+    assert_eq!(
+        action["response_headers_always"],
+        json!({"Set-Cookie": {"add": "c=3"}})
+    );
+    for changes in [
+        "Header set Set-Cookie a=1\nHeader add Set-Cookie b=2",
+        "Header append Set-Cookie a=1",
+    ] {
+        let whole = host(changes);
+        assert!(
+            lost(&whole).iter().any(|one| one.1 == "Header"),
+            "{changes}"
+        );
+    }
+}
+
+#[test]
+fn a_closed_folder_has_its_own_page() {
+    let whole = host(
+        "ErrorDocument 403 site\n<Directory /srv/a>\nRequire all denied\nErrorDocument 403 folder\n</Directory>",
+    );
+    assert_eq!(lost(&whole), []);
+    let routes = whole.configuration["routes"].to_string();
+    assert!(
+        routes.contains(r#""action":{"error_pages":{"403":{"body":"folder","#)
+            || routes
+                .contains(r#"{"return":403,"error_pages":{"403":{"return":403,"body":"folder""#),
+        "{routes}"
+    );
+}
+
+/// `REDIRECT_STATUS` was empty when rules began anew for a path that they had made, so that clients were redirected for ever.
+#[test]
+fn rules_for_the_paths_of_clients_leave_other_paths_alone() {
+    let whole = host(
+        "<Directory /srv>\nRewriteEngine On\nRewriteCond %{ENV:REDIRECT_STATUS} =\"\"\nRewriteRule ^page\\.html$ / [R=301,L]\n\
+         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ page.html [L]\n</Directory>",
+    );
+    assert_eq!(lost(&whole), []);
+    let routes = whole.configuration["routes"].to_string();
+    assert!(routes.contains("? '' : '200')"), "{routes}");
+    // Behind a rule that has changed the path, the value is not known: these rules refuse.
+    let whole = host(
+        "<Directory /srv>\nRewriteEngine On\nRewriteRule ^a$ b\nRewriteCond %{ENV:REDIRECT_STATUS} ^$\nRewriteRule ^b$ - [F]\n</Directory>",
+    );
+    assert!(lost(&whole).iter().any(|one| one.1 == "RewriteRule"));
+}

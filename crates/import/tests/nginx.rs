@@ -644,7 +644,7 @@ fn answers_are_kept_as_the_source_keeps_them() {
     assert!(
         cache["bypass"]
             .as_str()
-            .is_some_and(|text| text.contains("cookie_session") && text.contains("arg_nocache")),
+            .is_some_and(|text| text.contains("session *=") && text.contains("arg_nocache")),
         "{cache}"
     );
     assert_eq!(whole["settings"]["cache"], json!({"pages": {}}));
@@ -2029,4 +2029,79 @@ fn an_alias_may_continue_the_name_of_its_folder() {
         share("location /a/ { alias /x/b/; try_files $uri =404; }"),
         "/x/b$uri"
     );
+}
+
+#[test]
+fn pages_by_path_are_requested_with_get() {
+    let inside = "location / { error_page 404 = /handler; } location = /handler { proxy_pass http://127.0.0.1:1; }";
+    let steps = steps(inside);
+    let action = steps.as_array().unwrap().last().unwrap()["action"].clone();
+    assert_eq!(
+        action["error_pages"]["404"],
+        json!({"rewrite": "/handler?", "pass": "routes/s", "response_status": "own"})
+    );
+    // A fallback would get the request with its method.
+    let whole = imported(&format!("server {{ server_name s; root /srv; {inside} }}"));
+    let routes = whole.configuration["routes"].to_string();
+    assert!(!routes.contains("\"fallback\""), "{routes}");
+}
+
+#[test]
+fn files_before_the_end_of_a_list_are_not_passed_over() {
+    let steps = steps("location / { try_files $uri /maintenance.html =404; }");
+    let second = &steps[0]["action"]["fallback"];
+    let share = json!({"share": "/srv/maintenance.html", "index": ""});
+    assert_eq!(second["found"], share, "{steps}");
+    assert_eq!(second["fallback"], json!({"return": 404}));
+}
+
+#[test]
+fn a_page_knows_the_status_of_its_error() {
+    let inside = "error_page 403 404 @e; error_page 502 =200 @e; error_page 500 = @e; location @e { return 200 $status; } location / { return 410; }";
+    let whole = imported(&format!("server {{ server_name s; {inside} }}")).configuration;
+    let body = whole["routes"]["s-e"][0]["action"]["body"].clone();
+    assert_eq!(
+        body,
+        "`${({403: '403', 404: '404', 500: '', 502: '200'})[(vars.error_status ?? '')] || '200'}`"
+    );
+    // One of two places means another status.
+    let inside = format!("{inside} location /x {{ error_page 404 =200 @e; }}");
+    let whole = imported(&format!("server {{ server_name s; {inside} }}"));
+    assert!(
+        lost(&whole).iter().any(|one| one.1 == "return"),
+        "{:?}",
+        whole.findings
+    );
+}
+
+#[test]
+fn the_name_of_a_cookie_may_have_any_case() {
+    let steps = steps("location / { return 200 $cookie_a; }");
+    assert_eq!(
+        steps[0]["action"]["body"],
+        "`${(/(?:^|[;,]) *a *= *([^;]*)/i.exec((vars.header_cookie ?? '')) ?? [])[1] ?? ''}`"
+    );
+}
+
+#[test]
+fn values_in_the_query_of_a_path_are_not_encoded_twice() {
+    let whole = imported("server { location / { try_files $uri /i.php?a=$arg_a; } }").configuration;
+    assert!(whole.to_string().contains("/i.php?a=$arg_a"), "{whole}");
+    let whole =
+        imported("server { server_name s; location / { try_files $uri /i.php?q=$request_uri; } }");
+    assert!(
+        lost(&whole).iter().any(|one| one.1 == "try_files"),
+        "{:?}",
+        whole.findings
+    );
+}
+
+#[test]
+fn responses_that_nginx_does_not_send_are_noted() {
+    let whole = imported(
+        "server { server_name s; location / { return 408; } location /a { return 499; } location /b { return 408 late; } }",
+    );
+    let notes = whole.findings.iter();
+    let notes = notes.filter(|one| one.importance == Importance::Note && one.directive == "return");
+    assert_eq!(notes.count(), 2, "{:?}", whole.findings);
 }

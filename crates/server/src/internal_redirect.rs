@@ -108,7 +108,8 @@ pub(crate) fn has_page(request: &Request<'_>, status: u16) -> bool {
     status >= 400 && request.mended().is_none() && !is_of_the_server(request) && has_page()
 }
 
-/// Answers with an error because of the request's body; the connection ends.
+/// Answers with an error because of the request's body; the connection ends. A body that is too large may have a page, like any error of a
+/// request whose action is known.
 pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) -> ExchangeStep {
     if let Some(reason) = refusals::body_reason(status) {
         refusals::refused(&request.client.local, request, status, reason);
@@ -118,7 +119,11 @@ pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) ->
         fields: &NO_FIELDS,
         is_body_coming: true,
     };
-    page(request, &answer, &Changes::default(), output)
+    let changes = Changes::default();
+    match status {
+        413 => fail(request, &answer, &changes, output),
+        _ => page(request, &answer, &changes, output),
+    }
 }
 
 /// The replacement of a response of an application or a server.

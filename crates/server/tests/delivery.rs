@@ -690,3 +690,45 @@ fn a_folder_without_index_is_listed_where_that_is_wished() {
     let head = site.request("HEAD", "/", "");
     assert_eq!((head.status, head.text().as_str()), (200, ""));
 }
+
+#[test]
+fn a_body_that_is_too_large_has_a_page() {
+    let backend = answering(failing);
+    let routes = r#"{"main": [
+        {"match": {"uri": "/stream"}, "action": {"proxy": "http://BACKEND", "proxy_options": {"request_buffering": false}}},
+        {"action": {"proxy": "http://BACKEND"}}]}"#;
+    let listener = r#", "http": {"max_body_size": 10}, "error_pages": {"413": {"share": "FOLDER/pages/413.html"}}"#;
+    let site = site(&backend, listener, routes);
+    site.write("pages/413.html", "too large");
+    for path in ["/", "/stream"] {
+        for (field, body) in [
+            ("Content-Length: 11", "hello world"),
+            ("Content-Length: 3000000", "hello"),
+            (
+                "Transfer-Encoding: chunked",
+                "b\r\nhello world\r\n0\r\n\r\n",
+            ),
+            (
+                "Transfer-Encoding: chunked",
+                "6\r\nhello \r\n5\r\nworld\r\n",
+            ),
+        ] {
+            let mut client = site.connect();
+            client.send(format!(
+                "POST {path} HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n{body}"
+            ));
+            client.finish();
+            let answer = client.read_to_end();
+            assert!(
+                answer.starts_with("HTTP/1.1 413 "),
+                "{path} {field}: {answer}"
+            );
+            assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
+            assert!(answer.ends_with("\r\n\r\ntoo large"), "{answer}");
+        }
+    }
+    // A body that is malformed has none.
+    let mut client = site.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx");
+    assert!(client.read_to_end().starts_with("HTTP/1.1 400 "));
+}

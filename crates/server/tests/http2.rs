@@ -524,6 +524,26 @@ fn a_body_that_is_too_large_is_refused_and_the_connection_is_kept() {
 }
 
 #[test]
+fn a_body_that_is_too_large_has_a_page() {
+    let site = Site::new(1, |_| {
+        r#"{"listeners": {"127.0.0.1:1": {"pass": "routes", "http": {"max_body_size": 10}, "error_pages": {"413": {"return": 303, "location": "/large"}}}},
+            "routes": [{"action": {"return": 200, "body": "fine"}}]}"#
+            .to_owned()
+    });
+    with_client(site.address(), |client| async move {
+        for (fields, length, status) in [
+            ([("content-length", "11")].as_slice(), 11, 303),
+            (&[], 11, 303),
+            (&[], 10, 200),
+        ] {
+            let body = vec![Bytes::from(vec![0; length])];
+            let answer = exchange(&client, request("POST", "/", fields), body);
+            assert_eq!(answer.await.unwrap().status, status, "{fields:?} {length}");
+        }
+    });
+}
+
+#[test]
 fn a_body_that_does_not_come_is_not_waited_for() {
     let app = App::with(1, Limits::default(), r#"{"body_read_timeout": 1}"#);
     let mut frames = Frames::to(app.site.address(), &[]);

@@ -199,6 +199,9 @@ impl Compiler<'_> {
         let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
         let mut later = state.clone();
         later.is_rewritten = true;
+        // Its value is still that of the path before.
+        let status = "REDIRECT_STATUS".to_owned();
+        later.meaning.unknown.insert(status);
         if let Some(next) = rule.next_index(&rules.list, state.index) {
             later.index = next;
             return self.rest(rules, &later);

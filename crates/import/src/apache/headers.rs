@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
@@ -10,7 +10,8 @@ use super::environment::Time;
 use super::grammar::Directive;
 use super::meaning::Meaning;
 use super::section::{Extent, Mapping, Section, Where};
-use super::site::{Compiler, Spot};
+use super::site::{Compiler, Site, Spot};
+use crate::output::one_or_many;
 use crate::template::{Piece, Text, quoted, regex, script_text};
 
 /// A field of the answer on its way.
@@ -18,7 +19,63 @@ use crate::template::{Piece, Text, quoted, regex, script_text};
 struct Field {
     name: String,
     value: Option<Text>,
+    /// Further fields of this name, in place of a value.
+    added: Vec<Text>,
     is_always: bool,
+}
+
+impl Field {
+    /// The value of its option; `former`: the one that its name has already.
+    fn option(&self, former: Option<&Value>) -> Value {
+        if self.added.is_empty() {
+            let value = self.value.as_ref();
+            return value.map_or(Value::Null, |text| text.template().into());
+        }
+        let former = former.and_then(|former| former.get("add"));
+        let mut all = former.map(crate::output::texts).unwrap_or_default();
+        all.extend(self.added.iter().map(Text::template));
+        json!({"add": one_or_many(all)})
+    }
+}
+
+/// The problem of a directive for `Set-Cookie` that is not carried over.
+fn change_of_cookies(verb: &str, has_condition: bool) -> Option<&'static str> {
+    match verb {
+        "add" | "set" | "unset" if !has_condition => None,
+        "append" | "merge" => Some("a cookie is no list, to which a value could be appended"),
+        _ => Some("cookies are not changed: several `Set-Cookie` fields cannot be distinguished"),
+    }
+}
+
+/// Adds a field `Set-Cookie` to those of a response.
+fn add_cookie(
+    name: &str,
+    value: &str,
+    is_always: bool,
+    (meaning, fields): (&Meaning, &mut Vec<Field>),
+) -> Result<(), String> {
+    let is_same = |field: &&mut Field| field.name.eq_ignore_ascii_case(name);
+    if fields
+        .iter_mut()
+        .filter(is_same)
+        .any(|field| field.added.is_empty())
+    {
+        return Err(
+            "a `Set-Cookie` beside one that replaces all others is not possible".to_owned(),
+        );
+    }
+    let text = format(value, meaning)?;
+    let mut same = fields.iter_mut().filter(is_same);
+    match same.find(|field| field.is_always == is_always) {
+        Some(same) => same.added.push(text),
+        None => fields.push(Field {
+            name: name.to_owned(),
+            value: None,
+            added: vec![text],
+            is_always,
+        }),
+    }
+    Ok(())
 }
 
 /// A change of a field.
@@ -226,6 +283,7 @@ impl Compiler<'_> {
             fields.push(Field {
                 name: "Cache-Control".to_owned(),
                 value: Some(Text::literal(cache)),
+                added: Vec::new(),
                 is_always: false,
             });
         }
@@ -258,13 +316,14 @@ impl Compiler<'_> {
         let is_error = action.get("return").is_some();
         let (mut sometimes, mut always) = (Map::new(), Map::new());
         for field in fields {
-            let value = field
-                .value
-                .map_or(Value::Null, |text| text.template().into());
             if field.is_always || answer != AnswerOf::Files {
-                sometimes.remove(&field.name);
+                if field.added.is_empty() {
+                    sometimes.remove(&field.name);
+                }
+                let value = field.option(always.get(&field.name));
                 always.insert(field.name, value);
             } else if !is_error {
+                let value = field.option(sometimes.get(&field.name));
                 sometimes.insert(field.name, value);
             }
         }
@@ -307,7 +366,7 @@ impl Compiler<'_> {
     /// The refusal of a place, with the fields that every answer there has.
     pub(super) fn refusal(
         &mut self,
-        sections: &[Section],
+        (site, sections): (&Site, &[Section]),
         mapping: &Mapping,
         meaning: &Meaning,
     ) -> Value {
@@ -322,7 +381,8 @@ impl Compiler<'_> {
         let always: Vec<&Directive> = all
             .filter(|directive| directive.is("header") && directive.word(0) == "always")
             .collect();
-        self.with_always(super::access::refusal(), &always, meaning)
+        let refusal = self.with_always(super::access::refusal(), &always, meaning);
+        self.with_pages_of_parts((site, sections), mapping, refusal)
     }
 
     /// An action that answers by itself, with fields of `Header always`.
@@ -338,14 +398,7 @@ impl Compiler<'_> {
         }
         let fields: Map<String, Value> = fields
             .into_iter()
-            .map(|field| {
-                (
-                    field.name,
-                    field
-                        .value
-                        .map_or(Value::Null, |text| text.template().into()),
-                )
-            })
+            .map(|field| (field.name.clone(), field.option(None)))
             .collect();
         if let (Some(action), false) = (action.as_object_mut(), fields.is_empty()) {
             action.insert("response_headers_always".to_owned(), fields.into());
@@ -420,19 +473,19 @@ impl Compiler<'_> {
             .and_then(|known| fields.get(known))
             .map(|field| field.value.clone().unwrap_or_default());
         let is_cookie = name.eq_ignore_ascii_case("set-cookie");
-        if is_cookie && (verb.starts_with("edit") || !tests.is_empty()) {
-            return lost(
-                self,
-                "cookies are not changed: several `Set-Cookie` fields cannot be distinguished",
-            );
+        if is_cookie && let Some(problem) = change_of_cookies(&verb, !tests.is_empty()) {
+            return lost(self, problem);
         }
         let change = Change {
             verb: &verb,
             value,
             with,
         };
-        if is_cookie && !matches!(verb.as_str(), "set" | "unset") {
-            return lost(self, "a second `Set-Cookie` is not possible");
+        if is_cookie && verb == "add" {
+            if let Err(why) = add_cookie(name, value, is_always, (meaning, fields)) {
+                lost(self, &why);
+            }
+            return;
         }
         let base = before.clone().unwrap_or_else(existing);
         let value = match change.made(&base, meaning) {
@@ -451,6 +504,7 @@ impl Compiler<'_> {
         let field = Field {
             name: name.clone(),
             value,
+            added: Vec::new(),
             is_always,
         };
         match known.and_then(|known| fields.get_mut(known)) {

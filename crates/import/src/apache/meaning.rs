@@ -151,14 +151,15 @@ impl Meaning {
         }
     }
 
-    /// Returns a variable of the environment. No rule has redirected a request that comes here, so that `REDIRECT_…` are empty; other
-    /// modules may have set the rest.
+    /// Returns a variable of the environment. `REDIRECT_…` are empty, but for the status of a request that has another path than the
+    /// client's; other modules may have set the rest.
     fn environment(&self, name: &str) -> Result<Text, String> {
         let is_empty = || self.set_later.contains(name) || name.starts_with("REDIRECT_");
         match (self.environment.get(name), name) {
             _ if self.unknown.contains(name) => Err(format!("%{{ENV:{name}}}")),
             (Some(text), _) => Ok(text.clone()),
             (None, "HTTPS") => Ok(script_text("vars.tls_protocol ? 'on' : ''".to_owned())),
+            (None, "REDIRECT_STATUS") => Ok(script_text(redirect_status())),
             (None, _) if is_empty() => Ok(Text::literal("")),
             (None, _) => Err(format!("%{{ENV:{name}}}")),
         }
@@ -177,6 +178,21 @@ impl Meaning {
         }
         text
     }
+}
+
+/// `REDIRECT_STATUS`: it is set where rules or modules have led a request to another path, and the rules of its folder begin anew.
+///
+/// A path that can be written in other ways, such as `/a/../b`, counts as the client's: rules that refuse paths to clients refuse it.
+fn redirect_status() -> String {
+    let odd = r"/^[^/]|%2f|%5c|%25|\/(?:\.|%2e){1,2}(?:\/|$)/i";
+    // A sequence that is no UTF-8 stays encoded.
+    let decoded = r"raw.replace(/(?:%[0-9a-f]{2})+/gi, (part) => { try { return decodeURIComponent(part); } catch { return part; } })";
+    let merged = r".replace(/\/+/g, '/')";
+    let is_clients =
+        format!("{odd}.test(raw) || /%/.test(path) || path === (vars.uri ?? ''){merged}");
+    format!(
+        "((raw) => ((path) => {is_clients} ? '' : '200')({decoded}{merged}))((vars.request_uri ?? '').split('?')[0])"
+    )
 }
 
 /// The inside of braces.

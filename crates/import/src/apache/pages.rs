@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::grammar::Directive;
-use super::site::Compiler;
+use super::section::{Extent, Mapping, Section};
+use super::site::{Compiler, Site};
+use crate::output::step;
 use crate::template::Text;
 
 impl Compiler<'_> {
@@ -35,6 +37,43 @@ impl Compiler<'_> {
         pages
     }
 
+    /// The refusal of a place with the pages of its parts for that: requests are refused before they get to the options of a part.
+    pub(super) fn with_pages_of_parts(
+        &mut self,
+        (site, sections): (&Site, &[Section]),
+        mapping: &Mapping,
+        refusal: Value,
+    ) -> Value {
+        let entry = Self::entry(site);
+        let mut steps = Vec::new();
+        // The last one counts.
+        for section in sections.iter().rev() {
+            let is_own = |one: &Directive| one.is("errordocument") && one.argument(0) == "403";
+            let place = section.place(mapping, Extent::Narrow);
+            let Some(place) = place.filter(|_| section.directives.iter().any(is_own)) else {
+                continue;
+            };
+            if place.is_everywhere() {
+                break;
+            }
+            let page = self.error_pages(&section.directives, Some(&entry));
+            let page = page
+                .get("403")
+                .cloned()
+                .unwrap_or_else(super::access::refusal);
+            let mut action = refusal.clone();
+            if let Some(action) = action.as_object_mut() {
+                action.insert("error_pages".to_owned(), json!({"403": page}));
+            }
+            steps.push(step(place.conditions(), action));
+        }
+        if steps.is_empty() {
+            return refusal;
+        }
+        steps.push(json!({"action": refusal}));
+        self.out.as_action(&format!("{}-refused", site.name), steps)
+    }
+
     fn page(
         &mut self,
         document: &Directive,
@@ -50,8 +89,7 @@ impl Compiler<'_> {
                 .lost(&document.place, &document.name, problem, hint);
         };
         let status: Option<u16> = document.argument(0).parse().ok();
-        let has_page =
-            |status: &u16| (400..600).contains(status) && !matches!(status, 408 | 413 | 431);
+        let has_page = |status: &u16| (400..600).contains(status) && !matches!(status, 408 | 431);
         if !status.as_ref().is_some_and(has_page) {
             lost(
                 "this status cannot have a custom page",

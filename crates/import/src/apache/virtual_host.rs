@@ -282,7 +282,7 @@ impl Compiler<'_> {
     pub(super) fn refusal_at(&mut self, spot: &Spot) -> Value {
         let environment = self.environment_of_host(&spot.site, Time::Early);
         let meaning = self.meaning_of(&spot.site, environment, Time::Early);
-        self.refusal(&spot.site.sections, &spot.base, &meaning)
+        self.refusal((&spot.site, &spot.site.sections), &spot.base, &meaning)
     }
 
     /// The steps of one folder. `is_settled`: the path is final, and no rule is applied again.
@@ -372,7 +372,7 @@ impl Compiler<'_> {
     ) -> Vec<Value> {
         let environment = self.environment_of_host(site, Time::Early);
         let meaning = self.meaning_of(site, environment, Time::Early);
-        let refusal = self.refusal(sections, mapping, &meaning);
+        let refusal = self.refusal((site, sections), mapping, &meaning);
         self.guarded_by((site, sections, mapping), name, steps, &refusal)
     }
 

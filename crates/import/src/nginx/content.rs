@@ -542,8 +542,9 @@ impl Compiler<'_> {
             if index.is_some() && is_folder {
                 self.without_index(site, &mut share);
             }
-            if (item == "$uri" || is_folder) && !with_file {
-                // One of the two is looked for: a folder must not be redirected, and a file not be served.
+            if !with_file {
+                // One of the two is looked for: a folder must not be redirected, and a file not be served. A file that is there answers
+                // requests of any method.
                 let looked_for = if is_folder { "folder" } else { "found" };
                 let mut test = share.clone();
                 test.insert("index".to_owned(), "".into());

@@ -24,7 +24,7 @@ pub(super) struct ErrorPage {
 
 /// Errors of the reading of a request, and codes of nginx's own, which have no page.
 fn has_no_page(status: u16) -> bool {
-    !(400..600).contains(&status) || matches!(status, 408 | 413 | 431 | 494..=499)
+    !(400..600).contains(&status) || matches!(status, 408 | 431 | 494..=499)
 }
 
 /// The cure for a status without a page.
@@ -73,9 +73,12 @@ impl ErrorPage {
         })
     }
 
-    /// The place that answers instead of a missing file, whatever its status.
+    /// The location `@name` that answers instead of a missing file, whatever its status, and gets the request with its method. A page that is
+    /// a path is requested with GET.
     pub(super) fn not_found(&self) -> Option<&String> {
-        let is_fallback = self.answer == ResponseStatus::Own && self.statuses.contains(&404);
+        let is_fallback = self.answer == ResponseStatus::Own
+            && self.statuses.contains(&404)
+            && self.target.starts_with('@');
         is_fallback.then_some(&self.target)
     }
 }

@@ -238,6 +238,8 @@ impl Compiler<'_> {
             believed: Vec::new(),
             place: 0,
             kept: BTreeMap::new(),
+            all_pages: Vec::new(),
+            status_of_page: None,
             again: String::new(),
         };
         if has_main {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::rewrite::Exits;
 use super::site::{Compiler, Site};
 use super::tree::Statement;
+use super::variables::names;
 use crate::finding::SourceLocation;
 use crate::template::{Piece, Text};
 
@@ -56,12 +57,25 @@ impl Compiler<'_> {
             (None, Some(own)) => (own, false),
             (None, None) => (query, name == "rewrite" && !query.is_empty()),
         };
+        if names(own).any(|name| name == "request_uri") {
+            let problem = "the query in `$request_uri` becomes a part of one argument: `=` and `&` in it are encoded here";
+            let hint = "let the application read `REQUEST_URI`, or write `uri=$uri&$args`";
+            self.findings.lost(place, name, problem, hint);
+        }
         let is_bare = own.strip_suffix('&').unwrap_or(own).is_empty();
         if is_bare && has_sent {
             // The client's query stays as it is.
             return Some(());
         }
-        let own = self.text(site, own.strip_suffix('&').unwrap_or(own), place, name)?;
+        let mut own = self.text(site, own.strip_suffix('&').unwrap_or(own), place, name)?;
+        for piece in &mut own.0 {
+            // Values are encoded here: one that is encoded already would be so twice.
+            if let Piece::Variable(name) = piece
+                && let Some(argument) = name.strip_prefix("raw_")
+            {
+                *name = argument.to_owned();
+            }
+        }
         let has_query = |piece: &Piece| matches!(piece, Piece::Variable(name) if name == "query");
         let mut pieces = path.0.iter().chain(&own.0);
         let has_script = pieces.any(|piece| matches!(piece, Piece::Script(_)));

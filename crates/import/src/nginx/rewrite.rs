@@ -110,6 +110,12 @@ impl Compiler<'_> {
             .insert("status".to_owned(), Text::literal(status.to_string()));
         let site = &site;
         let has_text = statement.arguments().len() > 1;
+        if matches!(status, 408 | 499) && !has_text {
+            let problem = format!("for {status}, nginx closes the connection without a response");
+            let hint = "the client gets a page with this status";
+            self.findings
+                .note(&statement.place, "return", &problem, hint);
+        }
         let page = site.named_page(status).filter(|_| !site.is_question);
         if let (false, Some(destination)) = (has_text, page) {
             // The request goes on with its method and its body.

@@ -222,7 +222,7 @@ impl Scope {
         self.lists.then_some(form)
     }
 
-    /// The place that answers instead of a missing file.
+    /// The location `@name` that answers instead of a missing file.
     pub(super) fn not_found(&self) -> Option<&String> {
         self.error_pages.iter().find_map(ErrorPage::not_found)
     }

@@ -1,13 +1,13 @@
 //! A `server`: its locations, in the order in which nginx would find them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::closing;
-use super::error_page::ResponseStatus;
+use super::error_page::{ErrorPage, ResponseStatus};
 use super::if_block::is_handler;
 use super::index_file::looks_at_path;
 use super::location::{
@@ -18,9 +18,10 @@ use super::places;
 use super::rewrite::Exits;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
-use super::variables::{captures, groups};
+use super::variables::{Unknown, captures, groups};
+use crate::finding::Findings;
 use crate::output::slug;
-use crate::template::{Piece, Text, quoted};
+use crate::template::{Piece, Text, quoted, script_of};
 
 /// The beginning of a place's name that all names of its routes have: `slug` cuts them at 80 bytes.
 const LONGEST_BEGINNING: usize = 60;
@@ -35,6 +36,9 @@ impl Compiler<'_> {
         site.meaning.unknown.extend(answer_variables(block));
         self.places = places::places(block);
         site.place = places::id(block);
+        site.all_pages.clone_from(&site.scope.error_pages);
+        pages_within(block, &mut site.all_pages);
+        site.status_of_page = status_of_page(&site.all_pages, None);
         self.report_other_address(&site, block);
         self.report_pages_of_pages();
         let name = self.out.route_name(name);
@@ -406,6 +410,7 @@ impl Compiler<'_> {
         let mut site = around.clone();
         site.place = places::id(block);
         site.kept.clear();
+        site.status_of_page = status_of_page(&site.all_pages, Some(&location.how));
         if location.how == Match::Unknown {
             return vec![json!({"action": Self::shut()})];
         }
@@ -606,6 +611,46 @@ impl Compiler<'_> {
                 .insert("request_filename".to_owned(), requested);
         }
     }
+}
+
+/// All pages of a block, and of those within it, behind those around it.
+fn pages_within(block: &[Statement], pages: &mut Vec<ErrorPage>) {
+    for one in block {
+        match one.name() {
+            "error_page" => pages.extend(ErrorPage::read(one, &mut Findings::default())),
+            // The depth is that of blocks, which the parser bounds.
+            _ => pages_within(one.inner(), pages),
+        }
+    }
+}
+
+/// `$status` where a page for an error is made, as an expression: that of the error, or the one that `=` names; `=` alone leaves it to the
+/// page. It is not known where the same error has one in one place and another elsewhere. `how`: the location that is the page.
+fn status_of_page(pages: &[ErrorPage], how: Option<&Match>) -> Option<Result<String, Unknown>> {
+    let leads_here = |page: &&ErrorPage| match how {
+        Some(Match::Named(name)) => page.target == *name,
+        _ => !page.target.starts_with('@'),
+    };
+    let mut known = BTreeMap::new();
+    for page in pages.iter().filter(leads_here) {
+        for status in &page.statuses {
+            let value = match page.answer {
+                ResponseStatus::Kept => status.to_string(),
+                ResponseStatus::Own => String::new(),
+                ResponseStatus::Fixed(fixed) => fixed.to_string(),
+            };
+            let former = known.insert(*status, value.clone());
+            if former.is_some_and(|former| former != value) {
+                return Some(Err(Unknown("status".to_owned())));
+            }
+        }
+    }
+    let known: Vec<String> = known
+        .iter()
+        .map(|(status, value)| format!("{status}: '{value}'"))
+        .collect();
+    let error = script_of("error_status");
+    (!known.is_empty()).then(|| Ok(format!("({{{}}})[{error}]", known.join(", "))))
 }
 
 /// True if an application or a server answers in a block or one within it. The depth is that of blocks, which the parser

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
+use super::error_page::ErrorPage;
 use super::location::Match;
 use super::scope::{Header, RealIp, Scope};
 use super::tree::Statement;
@@ -13,7 +14,7 @@ use super::variables::{Meaning, Unknown};
 use crate::finding::{Findings, SourceLocation};
 pub(super) use crate::output::ends;
 use crate::output::{Output, when};
-use crate::template::{Piece, Text, quoted, script_of};
+use crate::template::{Piece, Text, quoted, script_of, script_text};
 
 /// Everything that is being made.
 pub(super) struct Compiler<'f> {
@@ -111,6 +112,10 @@ pub(super) struct Site {
     pub(super) place: usize,
     /// Variables that this place sets, and whether their values may come from another one.
     pub(super) kept: BTreeMap<String, bool>,
+    /// The pages for errors of the whole server.
+    pub(super) all_pages: Vec<ErrorPage>,
+    /// `$status` for the pages of its server, empty outside of them; `None`: no page leads here.
+    pub(super) status_of_page: Option<Result<String, Unknown>>,
 }
 
 impl Site {
@@ -532,6 +537,20 @@ const OF_LOGS: [&str; 5] = [
 
 /// Reads the text of a directive, which may stand before the response.
 fn early(site: &Site, source: &str, name: &str) -> Result<Text, Unknown> {
+    if !matches!(name, "access_log" | "error_page")
+        && super::variables::names(source).any(|used| used == "status")
+        && let Some(of_page) = site.status_of_page.clone()
+    {
+        let mut inner = site.clone();
+        inner.status_of_page = None;
+        let other = early(&inner, "$status", name)?.expression();
+        let script = format!("{} || {other}", of_page?);
+        inner
+            .meaning
+            .named
+            .insert("status".to_owned(), script_text(script));
+        return early(&inner, source, name);
+    }
     let is_early = !matches!(name, "add_header" | "add_trailer" | "access_log");
     let is_before = matches!(name, "return" | "rewrite" | "if");
     let values = EARLY

@@ -31,7 +31,7 @@ const MOST_PIECES: usize = 1024;
 const LONGEST_TEXT: usize = 64 << 10;
 
 /// A variable that has no counterpart.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unknown(pub(super) String);
 
 fn length(text: &Text) -> usize {
@@ -234,8 +234,7 @@ fn same_elsewhere(name: &str) -> Option<String> {
             return begins("http_", "header_")
                 .or_else(|| begins("sent_http_", "response_header_"))
                 .or_else(|| begins("upstream_http_", "response_header_"))
-                .or_else(|| begins("arg_", "raw_arg_"))
-                .or_else(|| begins("cookie_", "cookie_"));
+                .or_else(|| begins("arg_", "raw_arg_"));
         }
     };
     Some(same.to_owned())
@@ -249,7 +248,12 @@ fn scripted(name: &str) -> Option<String> {
         "proxy_add_x_forwarded_for" => {
             "headers['X-Forwarded-For'] ? headers['X-Forwarded-For'] + ', ' + remoteAddr : remoteAddr".to_owned()
         }
-        _ => return None,
+        // The case of its name does not count, and of several the first one does.
+        other => {
+            let cookie = other.strip_prefix("cookie_")?;
+            let sent = script_of("header_cookie");
+            format!("(/(?:^|[;,]) *{cookie} *= *([^;]*)/i.exec({sent}) ?? [])[1] ?? ''")
+        }
     })
 }
 
