@@ -124,7 +124,7 @@ impl Hub {
         }
     }
 
-    /// Has the connection's task wake the streams that wait, if there is room, which a stream that was woken does not use.
+    /// Has the connection's task wake other streams if there is room: a stream that was woken for it does not use it.
     pub(crate) fn note_unused(&self, core: &Core) {
         if core.has_blocked() && core.room() > 0 {
             self.note_written(core);

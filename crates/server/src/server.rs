@@ -45,7 +45,7 @@ pub struct LeavingDatagrams {
     users: Users,
 }
 
-/// Those who still receive there.
+/// The users of the sockets of a removed listener.
 #[derive(Debug)]
 enum Users {
     /// The sessions of a stream.

@@ -296,8 +296,8 @@ impl Writer {
     /// Appends `pieces` of the body, as one chunk if it is chunked, so that the client gets all of them; returns their length. Bytes beyond
     /// the declared length are dropped: they would be taken for the next response.
     ///
-    /// Of a body that is decompressed, it appends a portion, and returns the length of the part of `pieces` that
-    /// this came from. The caller writes the rest when there is room for it.
+    /// Of a body that is decompressed, it appends a portion, and returns how much of `pieces` it has taken. The caller writes the rest when
+    /// there is room for it.
     pub(crate) fn write<'b>(
         &mut self,
         request: &Request<'_>,

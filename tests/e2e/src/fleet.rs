@@ -21,7 +21,7 @@ pub struct Fleet {
     pub wrapper: Vec<String>,
 }
 
-/// The life of a node's answer in the store, in seconds: it outlives what a busy machine keeps a node from saying that it is there.
+/// The life of a node's answer in the store, in seconds: longer than a busy machine delays a node's sign of life.
 const LIFE: &str = "8";
 
 /// The time that a member of the store has for an answer, in seconds.

@@ -9,7 +9,7 @@ use super::site::{Compiler, Site};
 use super::tree::Statement;
 use super::variables::names;
 
-/// Directives of responses, which look at variables only when the request goes nowhere else.
+/// Directives of responses, which use variables only when the request is not passed on.
 const LATE: [&str; 5] = [
     "access_log",
     "add_header",

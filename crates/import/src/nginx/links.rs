@@ -41,7 +41,7 @@ fn refusal(statement: &Statement) -> Option<(String, u16)> {
     (is_about && is_answer && matches!(value.as_str(), "" | "0")).then_some((value, status))
 }
 
-/// True if a condition looks at what `secure_link` has found, or a statement has such a condition in it.
+/// True if a condition uses the result of `secure_link`, or a statement has such a condition in it.
 fn tests(statement: &Statement) -> bool {
     let is_it = |word: &String| word.contains("$secure_link") || word.contains("${secure_link");
     let is_condition = statement.name() == "if" && statement.words.iter().any(is_it);

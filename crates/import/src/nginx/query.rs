@@ -30,8 +30,7 @@ impl Compiler<'_> {
         };
         let text = site.meaning.text(statement.argument(1));
         if text.is_ok_and(|text| text.0.first().is_some_and(is_value)) {
-            let problem =
-                "it begins with a value, in which `=` and `&` are encoded here: it is one argument";
+            let problem = "it begins with a variable, whose `=` and `&` are encoded: the query has a single argument";
             let hint = "write the names of the arguments into it, as `a=$arg_a&b=$arg_b`";
             self.findings.lost(&statement.place, "set", problem, hint);
         }

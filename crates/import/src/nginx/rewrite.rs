@@ -370,7 +370,7 @@ impl Compiler<'_> {
         self.report_inside_if(inner, effect);
         let is_chosen = self.choose(site, condition.as_ref(), statement);
         let may_branch = exits.block.is_some() && self.variants < MOST_VARIANTS;
-        // Only the server's own rules look at the variables, which therefore need no value in its locations.
+        // Only the server's own rules use the variables, which therefore need no value in its locations.
         let may_repeat = exits.block.is_none()
             && effect == Inside::Variables
             && self.variants < MOST_VARIANTS

@@ -166,7 +166,7 @@ impl Compiler<'_> {
     ) -> Option<Text> {
         if let Some(variable) = self.set_elsewhere(site, source) {
             let problem = format!(
-                "`${variable}` may come from another location, with a request that was led on from there: here it has the value of its own place"
+                "nginx keeps the value of `${variable}` when another location passes the request on; here it has only the value of this location"
             );
             let hint = "set it in this location, too";
             self.findings.lost(place, name, &problem, hint);
@@ -441,7 +441,9 @@ fn set(
     }
     let is_added = is_behind && is_list(&header.name);
     let former = taken(other, &header.name).or_else(|| taken(target, &header.name));
-    let joined = joined(former.as_ref(), value, is_added);
+    // Without a server behind, there is no other field that would stay, but for the type.
+    let can_stay = is_added || !is_behind && !header.name.eq_ignore_ascii_case("Content-Type");
+    let joined = joined(former.as_ref(), value, (is_added, can_stay));
     let is_set = joined.is_some();
     if let Some(value) = joined.or(former) {
         target.insert(header.name.clone(), value);
@@ -478,7 +480,11 @@ fn set_hidden(
 
 /// The value of a field behind the former one. nginx sends several fields of one name; those that are lists mean the same joined
 /// (RFC 9110 §5.3). `None`: they cannot be joined, and those of the server behind must not stay beside them.
-fn joined(former: Option<&Value>, value: String, is_added: bool) -> Option<Value> {
+fn joined(
+    former: Option<&Value>,
+    value: String,
+    (is_added, can_stay): (bool, bool),
+) -> Option<Value> {
     let added = former.and_then(|former| former.get("add"));
     let text = added.or(former).and_then(Value::as_str);
     // Two scripts are none.
@@ -489,7 +495,7 @@ fn joined(former: Option<&Value>, value: String, is_added: bool) -> Option<Value
     Some(match (joined, text) {
         (Some(joined), _) if added.is_some() => json!({"add": joined}),
         (Some(joined), _) => joined.into(),
-        (None, Some(former)) if is_added => json!({"add": [former, &value]}),
+        (None, Some(former)) if can_stay => json!({"add": [former, &value]}),
         (None, Some(_)) if added.is_none() => return None,
         _ if added.is_some() => another(former.cloned(), value),
         _ if is_added => json!({"add": value}),
