@@ -12,6 +12,7 @@ mod redirect_target;
 
 use std::path::Path;
 
+use crate::fields::response_headers;
 pub(crate) use kept_fields::Kept;
 pub(crate) use redirect_target::{Named, named, path};
 use tutti_config::model::PageStatus;
@@ -120,11 +121,7 @@ impl Original<'_> {
         if let Some(before) = before {
             headers.clone_from(&before.headers);
         }
-        let is_said = |one: &ResponseHeader| {
-            let mut own = self.headers.iter();
-            own.any(|other| !other.is_added && other.name.eq_ignore_ascii_case(&one.name))
-        };
-        headers.retain(|one| !is_said(one));
+        headers.retain(|one| !response_headers::replace(self.headers, one));
         headers.extend_from_slice(self.headers);
         let mut kept = Kept::default();
         if let Some(before) = before {

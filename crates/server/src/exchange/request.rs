@@ -213,11 +213,9 @@ impl<'a> Request<'a> {
             before = &substitute.headers;
         }
         let is_good = (200..400).contains(&head.status);
-        let is_said = |one: &&ResponseHeader| {
-            let mut own = changes.headers.iter();
-            own.any(|other| !other.is_added && other.name.eq_ignore_ascii_case(&one.name))
-        };
-        let before = before.iter().filter(|one| !is_said(one));
+        let before = before
+            .iter()
+            .filter(|one| !response_headers::replace(&changes.headers, one));
         let applying = before.chain(&changes.headers);
         let mut applying = applying
             .filter(|change| is_good || change.always)

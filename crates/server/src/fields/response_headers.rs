@@ -64,6 +64,12 @@ pub(crate) fn values<'a, R: RequestInfo>(
     values
 }
 
+/// True if these changes replace the field of an earlier one.
+pub(crate) fn replace(changes: &[ResponseHeader], earlier: &ResponseHeader) -> bool {
+    let mut replacing = changes.iter().filter(|change| !change.is_added);
+    replacing.any(|change| change.name.eq_ignore_ascii_case(&earlier.name))
+}
+
 /// Replaces the fields that are changed, and adds those that are added.
 pub(crate) fn apply(changes: &[Change<'_>], fields: &mut FieldLines) {
     fields.retain(|name, _| {
