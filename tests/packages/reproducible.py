@@ -44,12 +44,11 @@ def build(command, folder, environment, prefix=()):
 
 def first(folder, command):
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, folder], check=True)
-    build(command, folder, {**os.environ, "CARGO_TARGET_DIR": str(folder / "target"), "PATH": path(os.environ["PATH"])})
+    build(command, folder, {**os.environ, "CARGO_TARGET_DIR": str(folder / "target"), "TUTTI_TOOLS": str(ROOT / ".work/tools"), "PATH": path(os.environ["PATH"])})
 
 
 def path(found):
-    """With the tools that have been fetched for this clone."""
-    return f"{found}:{ROOT}/.work/tools/bin:/usr/local/go/bin"
+    return f"{found}:/usr/local/go/bin"
 
 
 def copy(source, target):
@@ -58,7 +57,7 @@ def copy(source, target):
 
 
 def second(folder, command):
-    """As user `nobody`, whose home has the crates and jars that this user has fetched: a registry need not be asked again."""
+    """As user `nobody`, whose home has the crates, jars and tools that this user has fetched: a registry need not be asked again."""
     folder.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
     subprocess.run(["tar", "-xf", "-", "-C", folder], input=archive, check=True)
@@ -73,11 +72,13 @@ def second(folder, command):
             shutil.copy(own / name, cargo / name)
     jars = folder.parent / "jars"
     copy(Path.home() / ".m2/repository", jars)
+    tools = folder.parent / "tools"
+    copy(ROOT / ".work/tools", tools)
     rust.mkdir()
     sysroot = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
     environment = {
         "PATH": path(f"{rust}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": str(home), "CARGO_HOME": str(cargo),
-        "MAVEN_OPTS": f"-Duser.home={home} -Dmaven.repo.local={jars}", "TZ": "Asia/Kathmandu", "LANG": "tr_TR.UTF-8", "LC_ALL": "C",
+        "MAVEN_OPTS": f"-Duser.home={home} -Dmaven.repo.local={jars}", "TUTTI_TOOLS": str(tools), "TZ": "Asia/Kathmandu", "LANG": "tr_TR.UTF-8", "LC_ALL": "C",
     }
     for name, value in os.environ.items():
         if name.endswith(("_proxy", "_PROXY")) or name.startswith(("SSL_", "PIP_", "GOPROXY", "CARGO_NET_", "CARGO_HTTP_")):
@@ -131,9 +132,9 @@ def main():
         commands = [f"packaging/reproducible cargo build --profile {profile} {' '.join('-p ' + name for name in crates)}"] * 2
     else:
         given = " ".join(map(shlex.quote, words))
-        # Another user has no Go to fetch them with.
-        for tool in ("helm", "mdbook"):
-            subprocess.run([ROOT / "packaging/fetch-tool", tool], check=True, stdout=subprocess.DEVNULL)
+        # Once for both.
+        for tool in ("helm", "mdbook", "nfpm", "cargo-zigbuild"):
+            subprocess.run([ROOT / "packaging/reproducible", ROOT / "packaging/fetch-tool", tool], check=True, stdout=subprocess.DEVNULL)
         # A rehearsal: neither a contact nor a key is needed to compare bytes. The image is root's to make.
         commands = [f"make release VERSION={version()} UNSIGNED=1 IMAGE= REHEARSAL=1 {given}", f"{rebuild()} REHEARSAL=1 {given}"]
     (ROOT / ".work").mkdir(exist_ok=True)
