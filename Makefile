@@ -61,7 +61,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-arena bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs sim build-sim sim-proves test-aarch64 mutants coverage
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps steps-real steps-packages test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release publish site recording fuzz bench bench-quick bench-arena bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs sim build-sim sim-proves test-aarch64 mutants coverage
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -369,19 +369,25 @@ dist: deps ## dist/deb: packages for this Debian, with the licences of what is i
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
 
 OWN_VERSION = $(shell sed -n '/^version = /{s/^version = "\(.*\)"/\1/p;q}' Cargo.toml)
+REPOSITORY_KEYS = $(if $(GPG_KEY),--gpg-key $(GPG_KEY)) $(if $(APK_KEY),--apk-key $(APK_KEY))
 # `IMAGE=` leaves out the images, which are root's to make. REHEARSAL=1 alone signs with a key of that run.
 IMAGE = 1
-PUT_TOGETHER = packaging/release $(or $(VERSION),$(if $(REHEARSAL),$(OWN_VERSION),none)) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(if $(REHEARSAL),--rehearsal)
+PUT_TOGETHER = packaging/release $(or $(VERSION),$(if $(REHEARSAL),$(OWN_VERSION),none)) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(REPOSITORY_KEYS) $(if $(REHEARSAL),--rehearsal)
 release: ## dist/release: all that is published of VERSION, signed with KEY or UNSIGNED=1; the same bytes each time (docs/project/releasing.md)
 	$(if $(UNSIGNED),,@packaging/install-deps release)
 	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
-	packaging/reproducible $(MAKE) --no-print-directory packages repository VERSION=
+	packaging/reproducible $(MAKE) --no-print-directory packages VERSION=
 	rm -rf $(DIST)/images $(DIST)/tutti-image.tar
 	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images ARCHIVES=$(DIST)/images)
 	packaging/reproducible $(MAKE) --no-print-directory chart
 	packaging/reproducible $(MAKE) --no-print-directory site
 	@$(PUT_TOGETHER)
+
+# PUBLIC: a copy of what the server of releases has; GPG_KEY and APK_KEY: files with the secret keys of the repositories.
+publish: ## add dist/release to PUBLIC (dist/public): releases, repositories for apt, dnf and apk, documents (docs/project/releasing.md)
+	@packaging/install-deps repository
+	packaging/publish $(DIST)/release $(or $(PUBLIC),$(DIST)/public) $(REPOSITORY_KEYS) $(if $(REHEARSAL),--again)
 
 # VERSION: another than that of Cargo.toml, for a release candidate. PACKAGES: where they are written.
 PACKAGES_OF = $(or $(PACKAGES_FOLDER),$(DIST))
@@ -391,17 +397,16 @@ PORTED = $(if $(filter $(1),$(PORTABLE)),$(2),@: left out: $(1))
 PACKED = packaging/build-packages $(2) --dist $(TARGET)/portable/$(1) --out $(PACKAGES_OF)/$(2) $(if $(VERSION),--version $(VERSION))
 packages: ## packages for other systems, of DIST (`make build`): rpm and a tar archive for glibc 2.28 and later, apk for musl; each in DIST/KIND
 	@packaging/install-deps repository
+	rm -rf $(PACKAGES_OF)/rpm $(PACKAGES_OF)/tar $(PACKAGES_OF)/apk
 	for libc in $(PORTABLE); do PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable $$libc $(DIST) $(TARGET)/portable/$$libc; done
 	$(call PORTED,gnu,$(call PACKED,gnu,rpm))
 	$(call PORTED,gnu,$(call PACKED,gnu,tar))
 	$(call PORTED,musl,$(call PACKED,musl,apk))
 
-# GPG_KEY and APK_KEY: files with the secret keys, without which the lists are not signed. Keep packages of earlier versions in the folders.
+# Without GPG_KEY and APK_KEY the lists are not signed.
 repository: ## dist/repository: what `make dist` and `make packages` have made, as repositories for apt, dnf and apk; static files
 	@packaging/install-deps repository
-	packaging/build-repository --out $(DIST)/repository --deb $$(. /etc/os-release && echo $$VERSION_CODENAME)=$(DIST)/deb \
-	    $(if $(filter gnu,$(PORTABLE)),--rpm $(DIST)/rpm) $(if $(filter musl,$(PORTABLE)),--apk $(DIST)/apk) \
-	    $(if $(GPG_KEY),--gpg-key $(GPG_KEY)) $(if $(APK_KEY),--apk-key $(APK_KEY))
+	packaging/build-repository --out $(DIST)/repository $(REPOSITORY_KEYS) $(wildcard $(addprefix $(DIST)/,deb rpm apk))
 
 # PREVIOUS: the folder with the last release's packages by kind (deb/SUITE, rpm, apk, tar), in place of the first candidate's; NEW is a later version.
 RELEASE := $(CURDIR)/.work/release
@@ -422,11 +427,14 @@ test-release: ## publish a release candidate, install it on fresh Debian 12 and 
 	cp -rn .work/debian/trixie/srv/release/. $(RELEASE)/
 	python3 tests/packages/rehearsal.py --packages $(RELEASE) --dist $(DIST)
 
-site: ## the documents with search, as pages in dist/site/VERSION, all links tried (SOURCE_URL: where links to sources lead)
-	$(CARGO) xtask book $(CURDIR)/.work/book
+# Links to sources lead into the repository that Cargo.toml names, to this version.
+REPOSITORY = $(shell sed -n 's/^repository = "\(.*\)"/\1/p' Cargo.toml)
+SOURCE_URL = $(if $(findstring .invalid/,$(REPOSITORY)),,$(REPOSITORY)/blob/v$(OWN_VERSION))
+site: ## the documents with search, as pages in dist/site/VERSION, all links tried
+	SOURCE_URL="$(SOURCE_URL)" $(CARGO) xtask book $(CURDIR)/.work/book
 	mdbook="$$(packaging/fetch-tool mdbook)" && "$$mdbook" build $(CURDIR)/.work/book
 	packaging/site/finish $(CURDIR)/.work/book/book
-	packaging/site/publish $(CURDIR)/.work/book/book $(DIST)/site
+	packaging/site/publish $(CURDIR)/.work/book/book $(DIST)/site $(OWN_VERSION)
 	python3 tests/site.py $(DIST)/site
 
 lint-site: site ## Lighthouse on the site as Tutti serves it: 95 points in each category (Chromium; fetches Lighthouse from npm once)

@@ -89,15 +89,23 @@ class Repository:
         self.log = (WORK / "log").open("wb")
         self.server = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
-    def publish(self, *names):
-        words = [ROOT / "packaging/build-repository", "--out", self.folder, "--gpg-key", self.gpg, "--apk-key", self.rsa]
-        for name in names:
-            folder = self.packages / name
-            words += [f"--deb={suite.name}={suite}" for suite in sorted(folder.glob("deb/*"))]
-            words += [f"--{kind}={folder / kind}" for kind in ("rpm", "apk") if (folder / kind).is_dir()]
-        run(*words)
-        for name in names:
-            self.release(name)
+    def publish(self, name):
+        """Publishes a version as the maintainers do: all packages and the keys of the repositories, under one signature."""
+        packed = archive_of(self.packages, name)
+        version = version_of(packed)
+        folder = WORK / "release"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        files = [file for kind in ("deb", "rpm", "apk") for file in (self.packages / name / kind).rglob(f"*.{kind}")]
+        for file in (*files, self.candidate(packed, version), ROOT / "packaging/install.sh"):
+            shutil.copy(file, folder)
+        given = ["--gpg-key", self.gpg, "--apk-key", self.rsa]
+        run(ROOT / "packaging/build-repository", "--out", WORK / "public-keys", *given)
+        for file in (WORK / "public-keys/tutti.asc", *(WORK / "public-keys/apk").glob("*.rsa.pub")):
+            shutil.copy(file, folder)
+        (folder / "SHA256SUMS").write_text(run("sha256sum", "--", *sorted(file.name for file in folder.iterdir()), cwd=folder))
+        run("minisign", "-S", "-s", self.minisign, "-m", folder / "SHA256SUMS", "-t", f"tutti {version}")
+        run(ROOT / "packaging/publish", folder, self.public, *given)
         for _ in range(300):
             assert self.server.poll() is None, (WORK / "log").read_text()
             try:
@@ -108,19 +116,10 @@ class Repository:
             time.sleep(0.1)
         raise AssertionError("Tutti does not serve the repository: " + (WORK / "log").read_text()[-1000:])
 
-    def release(self, name):
-        """Publishes for install.sh as `make release` does: the archive, and the keys of the repositories, under one signature."""
-        packed = archive_of(self.packages, name)
-        version = version_of(packed)
-        folder = self.public / "releases" / version
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        for file in (self.candidate(packed, version), self.folder / "tutti.asc", *self.folder.glob("apk/*.rsa.pub")):
-            shutil.copy(file, folder)
-        (folder / "SHA256SUMS").write_text(run("sha256sum", "--", *sorted(file.name for file in folder.iterdir()), cwd=folder))
-        run("minisign", "-S", "-s", self.minisign, "-m", folder / "SHA256SUMS", "-t", f"tutti {version}")
-        shutil.copy(ROOT / "packaging/install.sh", self.public)
-        (self.public / "latest").write_text(f"{version}\n")
+    def withdraw(self):
+        """Removes all that is published: the next system is as fresh as the first."""
+        for path in self.public.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def candidate(self, packed, version):
         """The archive with a program that says this version: `make packages VERSION=…` names the package alone, and install.sh believes the program."""
@@ -249,7 +248,7 @@ class System:
         assert self.version() == old, f"{self.version()} is installed, not {old}"
         self.serves()
         yield f"{old} is installed {self.origin}, and serves a site"
-        self.repository.publish("old", "new")
+        self.repository.publish("new")
         asked = self.under_load("upgrade", self.upgrade, new)
         yield f"upgraded to {new} under load: {asked} requests, 0 lost"
         asked = self.under_load("rollback", lambda: self.go_back(old), old)
@@ -379,7 +378,7 @@ class Apk(System):
             }
             (stands / f"{name}.json").write_text(json.dumps(description))
             run(nfpm, "package", "--config", stands / f"{name}.json", "--packager", "apk", "--target", f"{stands}/")
-        run(ROOT / "packaging/build-repository", "--out", self.root / "base", "--apk", stands, "--apk-key", self.repository.rsa)
+        run(ROOT / "packaging/build-repository", "--out", self.root / "base", stands, "--apk-key", self.repository.rsa)
         for folder in ("etc/apk/keys", "bin", "sbin", "usr/bin", "usr/sbin", "lib", "proc", "dev", "tmp", "run", "var/log", "var/lib", "var/empty", "srv", "root"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
         shutil.copy(self.apk, self.root / "sbin/apk")
@@ -581,6 +580,7 @@ def main():
     try:
         for name in options.only:
             began = time.monotonic()
+            repository.withdraw()
             repository.publish("old")
             system = None
             try:

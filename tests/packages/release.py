@@ -89,13 +89,15 @@ class Fixture:
         change(self.clone / "SECURITY.md", "security@tutti.invalid", "security@tutti.example")
         change(self.clone / "packaging/install.sh", "address=https://tutti.invalid", f"address={self.address}")
         change(self.clone / "packaging/install.sh", "\nkey=\n", f"\nkey={self.public_key}\n")
+        change(self.clone / "Cargo.toml", "https://tutti.invalid/tutti", "https://tutti.example/tutti")
         text = (self.clone / "CHANGELOG.md").read_text(encoding="utf-8")
         (self.clone / "CHANGELOG.md").write_text(re.sub(rf"^(## {re.escape(VERSION)}), .*$", r"\1, 2026-01-02", text, flags=re.M), encoding="utf-8")
         commit(self.clone)
         self.dist = work / "dist"
         self.pack(self.dist)
         self.release(self.clone, self.dist)
-        self.public = self.dist / "public"
+        self.public = work / "public"
+        self.publish(self.dist / "release")
 
     def pack(self, dist):
         """Packs DIST as the archive for any Linux, with the script of the clone; symbols would take most of the time."""
@@ -118,8 +120,11 @@ class Fixture:
     def release(self, clone, dist, *words, check=True, key=True):
         return run(clone / "packaging/release", VERSION, "--dist", dist, *(["--key", self.key] if key else []), *words, check=check)
 
+    def publish(self, release, *words, check=True):
+        return run(self.clone / "packaging/publish", release, self.public, *words, check=check)
+
     def newer(self, program):
-        """A release of a newer version in `public`, whose program is this script, which has this version's as `tutti.real`."""
+        """Publishes a release of a newer version, whose program is this script, which has this version's as `tutti.real`."""
         name = f"tutti-{NEWER}-linux-{MACHINE}"
         tree = self.work / name
         shutil.rmtree(tree, ignore_errors=True)
@@ -127,12 +132,13 @@ class Fixture:
         (tree / "bin/tutti").rename(tree / "bin/tutti.real")
         (tree / "bin/tutti").write_text(program.replace("NEWER", NEWER))
         (tree / "bin/tutti").chmod(0o755)
-        release = self.public / "releases" / NEWER
+        release = self.work / "newer"
         shutil.rmtree(release, ignore_errors=True)
         release.mkdir()
         self.archive(tree, archive_of(release, name))
+        shutil.copy(self.clone / "packaging/install.sh", release)
         self.sign(release, NEWER)
-        (self.public / "latest").write_text(f"{NEWER}\n")
+        self.publish(release, "--again")
 
     def sign(self, release, comment, key=None):
         names = sorted(path.name for path in release.iterdir() if not path.name.startswith("SHA256SUMS"))
@@ -176,6 +182,7 @@ class Refusals(unittest.TestCase):
         for path, old, new, because, rehearsed in [
             ("SECURITY.md", "security@tutti.example", "security@tutti.invalid", "the contact in SECURITY.md is a placeholder", True),
             ("packaging/install.sh", fixture.address, "https://tutti.invalid", "the address in packaging/install.sh is a placeholder", True),
+            ("Cargo.toml", "https://tutti.example/tutti", "https://tutti.invalid/tutti", "the repository in Cargo.toml is a placeholder", True),
             ("packaging/install.sh", f"key={fixture.public_key}", "key=", "has no public key", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", f"## {VERSION}, not released yet", "has no date", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", "## 0.0.8, 2026-01-02", f"has no entry for {VERSION}", False),
@@ -190,6 +197,20 @@ class Refusals(unittest.TestCase):
                     self.assertEqual(done.returncode == 0, rehearsed, done.stderr)
                 finally:
                     run("git", "reset", "-q", "--hard", "HEAD~1", cwd=fixture.clone)
+
+    def test_files_that_two_machines_made_are_the_same(self):
+        dist = fixture.work / "two"
+        shutil.copytree(fixture.dist / "packages", dist / "packages")
+        (dist / "deb").mkdir()
+        for name, text in [("packages/tutti_VERSION-1.deb12_amd64.deb", "one"), ("deb/tutti_VERSION-1~deb12_amd64.deb", "one")]:
+            (dist / name.replace("VERSION", VERSION)).write_text(text)
+        words = [fixture.clone / "packaging/release", VERSION, "--dist", dist, "--unsigned"]
+        run(*words)
+        self.assertTrue((dist / f"release/tutti_{VERSION}-1.deb12_amd64.deb").exists())
+        (dist / f"deb/tutti_{VERSION}-1~deb12_amd64.deb").write_text("another")
+        self.assertIn("is not the same as in", run(*words, check=False).stderr)
+        (dist / "deb/tutti_0.0.9-1~deb12_amd64.deb").touch()
+        self.assertIn(f"is not of version {VERSION}; hint: ", run(*words, check=False).stderr)
 
     def test_another_key_than_the_published_one(self):
         other, _ = new_key(fixture.work, "stranger")
@@ -234,7 +255,64 @@ class Contents(unittest.TestCase):
         own = {f"tutti-{VERSION}.provenance.json", "SHA256SUMS", "SHA256SUMS.minisig"}
         self.assertEqual(named, {path.name for path in self.release.iterdir()} - own)
         programs = statement["predicate"]["buildDefinition"]["internalParameters"]["programs"]
-        self.assertIn("rustc", programs)
+        self.assertLessEqual({"rustc", "gcc", "dpkg-deb"}, set(programs))
+
+    def test_the_provenance_names_the_tools_that_were_fetched(self):
+        tools = Path(tempfile.mkdtemp(dir=fixture.work))
+        (tools / "nfpm.fetched").write_text("env GOBIN=/x go install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2\n")
+        shutil.copy(ROOT / "packaging/zigbuild.txt", tools / "cargo-zigbuild.fetched")
+        words = [fixture.clone / "packaging/provenance", self.release, VERSION, "0" * 40, "https://a.example", "https://b.example"]
+        statement = json.loads(run(*words, env={**os.environ, "TUTTI_TOOLS": str(tools)}).stdout)
+        programs = statement["predicate"]["buildDefinition"]["internalParameters"]["programs"]
+        self.assertEqual(programs["nfpm"], "v2.45.2")
+        self.assertRegex(programs["ziglang"], r"^\d+\.\d+")
+        self.assertNotIn("mdbook", programs)
+
+
+class Publication(unittest.TestCase):
+    def setUp(self):
+        self.release = Path(tempfile.mkdtemp(dir=fixture.work))
+        self.kept = Path(tempfile.mkdtemp(dir=fixture.work)) / "public"
+        shutil.copytree(fixture.public, self.kept)
+
+    def tearDown(self):
+        shutil.rmtree(fixture.public)
+        self.kept.rename(fixture.public)
+
+    def signed(self, version, text=""):
+        (self.release / "install.sh").write_text(f"# {version} {text}\n")
+        fixture.sign(self.release, version)
+        return self.release
+
+    def latest(self):
+        return (fixture.public / "latest").read_text().strip(), (fixture.public / "install.sh").read_text()
+
+    def test_the_highest_version_is_the_latest(self):
+        before = self.latest()
+        self.assertEqual(before[0], VERSION)
+        for older in ("0.0.9", f"{NEWER}-rc.1"):
+            fixture.publish(self.signed(older))
+            self.assertEqual(self.latest(), before)
+        fixture.publish(self.signed(NEWER))
+        self.assertEqual(self.latest(), (NEWER, f"# {NEWER} \n"))
+        self.assertEqual(sorted(path.name for path in (fixture.public / "releases").iterdir()), sorted(["0.0.9", VERSION, NEWER, f"{NEWER}-rc.1"]))
+
+    def test_a_version_is_published_once(self):
+        fixture.publish(self.signed("0.0.9"))
+        # The same files again are no harm.
+        fixture.publish(self.release)
+        done = fixture.publish(self.signed("0.0.9", "changed"), check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("version 0.0.9 is published, with other files; hint: ", done.stderr)
+        fixture.publish(self.release, "--again")
+        self.assertIn("changed", (fixture.public / "releases/0.0.9/install.sh").read_text())
+
+    def test_what_is_not_signed_or_changed_since_is_not_published(self):
+        (self.signed("0.0.9") / "install.sh").write_text("# changed since\n")
+        self.assertIn("is not what was signed", fixture.publish(self.release, check=False).stderr)
+        (self.release / "SHA256SUMS.minisig").unlink()
+        self.assertIn("is not signed", fixture.publish(self.release, check=False).stderr)
+        self.assertFalse((fixture.public / "releases/0.0.9").exists())
 
 
 class Verification(unittest.TestCase):
