@@ -163,24 +163,22 @@ impl<'a> Conversation<'a> {
         output: &mut Output,
         send_timeout: Millis,
     ) -> Result<(), BodyStreamError> {
+        poll_fn(|cx| self.poll_room(output, send_timeout, cx)).await
+    }
+
+    fn poll_room(
+        &mut self,
+        output: &mut Output,
+        send_timeout: Millis,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), BodyStreamError>> {
+        self.poll_body(cx)?;
         let client = self.client;
-        poll_fn(|cx| {
-            self.poll_body(cx)?;
-            loop {
-                match client.room(output, ABSORBED_BYTES, self.store) {
-                    BufferSpace::Some => return Poll::Ready(Ok(())),
-                    BufferSpace::Made => {
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                    BufferSpace::None => {}
-                }
-                if client.poll_send(output, cx)?.is_pending() {
-                    return self.pause(client.owes_of(output, send_timeout), cx);
-                }
-            }
-        })
-        .await
+        let limits = (ABSORBED_BYTES, self.store);
+        match client.poll_room(output, limits, cx)? {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => self.pause(client.owes_of(output, send_timeout), cx),
+        }
     }
 
     /// Called when nothing can be done: checks whether the client is connected, unless bytes wait for it.
