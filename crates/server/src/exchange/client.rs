@@ -467,12 +467,7 @@ impl ClientSide {
         }
     }
 
-    pub(crate) fn room(
-        &self,
-        output: &mut Output,
-        most: usize,
-        store: Option<&OverflowFile>,
-    ) -> BufferSpace {
+    fn room(&self, output: &mut Output, most: usize, store: Option<&OverflowFile>) -> BufferSpace {
         let all = &self.local.shared.holdings;
         let outcome = self.waiting.room(output, most, store, all);
         outcome.unwrap_or_else(|error| {
