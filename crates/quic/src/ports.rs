@@ -54,11 +54,9 @@ impl Ports {
     }
 }
 
-/// HTTP/3 of a listener in one configuration.
+/// HTTP/3 of a listener in one configuration, which requests may keep: it has no share in the sockets, whose port must become free.
 #[derive(Clone)]
 pub struct Spoken {
-    /// Its sockets.
-    pub ports: Arc<Ports>,
     pub(crate) transport: Arc<TransportConfig>,
     /// The value of `Alt-Svc` for clients of older versions of HTTP.
     pub alt_svc: Option<String>,
@@ -66,7 +64,7 @@ pub struct Spoken {
 
 impl Spoken {
     /// Makes it with these limits and this port.
-    pub fn new(options: Http3, ports: Arc<Ports>, port: u16) -> Self {
+    pub fn new(options: Http3, port: u16) -> Self {
         let mut transport = TransportConfig::default();
         transport
             .max_concurrent_bidi_streams(VarInt::from_u32(options.max_concurrent_streams))
@@ -81,7 +79,6 @@ impl Spoken {
         let max_age = options.alt_svc_max_age;
         Self {
             alt_svc: (max_age > 0).then(|| format!("h3=\":{port}\"; ma={max_age}")),
-            ports,
             transport: Arc::new(transport),
         }
     }

@@ -35,7 +35,7 @@ use tutti_request_log::{LogBuffer, Recent};
 use crate::fields::server_date::OwnFields;
 use crate::job_submission::Desk;
 use crate::scraper::Scraper;
-use crate::snapshot::{LeavingPorts, Snapshot, Timeouts};
+use crate::snapshot::{Http3Sockets, Snapshot, Timeouts};
 
 /// An order to a listen thread.
 pub(crate) enum Command {
@@ -94,8 +94,8 @@ pub(crate) struct Shared {
     pub(crate) retired: Mutex<FxHashMap<u64, Arc<Snapshot>>>,
     /// Removed listeners with a stream, some of whose connections may still be open.
     leaving: Mutex<Vec<Arc<SharedListener>>>,
-    /// The UDP sockets of removed listeners with HTTP/3.
-    pub(crate) leaving_ports: LeavingPorts,
+    /// The UDP sockets of listeners with HTTP/3.
+    pub(crate) http3: Http3Sockets,
 }
 
 impl Shared {
@@ -131,7 +131,7 @@ impl Shared {
             is_cut: AtomicBool::new(false),
             retired: Mutex::default(),
             leaving: Mutex::default(),
-            leaving_ports: LeavingPorts::default(),
+            http3: Http3Sockets::default(),
         })
     }
 

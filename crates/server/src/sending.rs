@@ -132,7 +132,7 @@ impl Response {
 /// Sends a stored body.
 async fn stored(
     writer: &mut Writer,
-    body: &mut Bytes,
+    body: &[u8],
     request: &Request<'_>,
     output: &mut Output,
 ) -> Result<(), Gone> {
@@ -143,9 +143,20 @@ async fn stored(
 /// Sends bytes of a body piece by piece, without a copy if the client gets them unchanged. The last piece is in the output afterwards.
 pub(crate) async fn pieces(
     writer: &mut Writer,
-    body: &mut Bytes,
+    body: &[u8],
     request: &Request<'_>,
     output: &mut Output,
+) -> Result<(), Gone> {
+    let flush = async |output: &mut Output| request.flush(output).await;
+    pieces_when(writer, body, (request, output), flush).await
+}
+
+/// The same, but `make_room` decides when the next piece may follow.
+pub(crate) async fn pieces_when(
+    writer: &mut Writer,
+    mut body: &[u8],
+    (request, output): (&Request<'_>, &mut Output),
+    mut make_room: impl AsyncFnMut(&mut Output) -> Result<(), Gone>,
 ) -> Result<(), Gone> {
     let is_plain = writer.is_plain();
     loop {
@@ -160,7 +171,7 @@ pub(crate) async fn pieces(
         if body.is_empty() {
             return Ok(());
         }
-        request.flush(output).await?;
+        make_room(output).await?;
         // Yields to other connections, however fast this client is.
         tokio::task::yield_now().await;
     }

@@ -35,7 +35,9 @@ use tutti_upstream::{ServerGroup, ServerStatus};
 use crate::job_submission::{Desk, Post};
 use crate::local::{Command, Shared};
 use crate::scraper::{Scrape, Scraper};
-use crate::snapshot::{PreparedSnapshot, Snapshot, SnapshotEnvironment, SpoolsNeeded};
+use crate::snapshot::{
+    Http3Listener, PreparedSnapshot, Snapshot, SnapshotEnvironment, SpoolsNeeded,
+};
 
 /// The UDP sockets of a removed listener.
 #[derive(Debug)]
@@ -162,7 +164,7 @@ impl Server {
         around: &mut dyn SnapshotEnvironment,
     ) -> Result<PreparedSnapshot, Diagnostics> {
         let live = self.shared.live.load();
-        let mut prepared = Snapshot::prepare(config, &live, &self.shared.leaving_ports, around)?;
+        let mut prepared = Snapshot::prepare(config, &live, &self.shared.http3, around)?;
         let log = Arc::clone(&self.shared.log);
         tutti_cache::disk::open(
             &prepared.snapshot.caches,
@@ -196,7 +198,11 @@ impl Server {
     /// Commits a prepared configuration: new listeners accept, removed ones stop and their connections end with their current request. Call
     /// it from one caller at a time, with the last prepared configuration. Returns the former one, for [`Retired::end`].
     pub fn commit(&self, prepared: PreparedSnapshot) -> Retired {
-        let PreparedSnapshot { snapshot, added } = prepared;
+        let PreparedSnapshot {
+            snapshot,
+            added,
+            http3,
+        } = prepared;
         let kept: Vec<u64> = snapshot
             .entrances()
             .map(|entry| entry.listener.id)
@@ -258,39 +264,18 @@ impl Server {
                 });
             }
         }
-        self.change_datagrams(&live, &previous);
+        self.change_datagrams(http3);
         Retired(previous)
     }
 
-    /// Has the listen threads receive the datagrams of listeners with HTTP/3, and refuse new connections on former ones.
-    fn change_datagrams(&self, live: &Snapshot, previous: &Snapshot) {
-        let is_in = |snapshot: &Snapshot, wanted: &Arc<Ports>| {
-            let mut spoken = snapshot
-                .listeners
-                .iter()
-                .filter_map(|one| one.http3.as_ref());
-            spoken.any(|spoken| Arc::ptr_eq(&spoken.ports, wanted))
-        };
-        for entry in &previous.listeners {
-            if let Some(spoken) = &entry.http3
-                && !is_in(live, &spoken.ports)
-            {
-                if let Some(address) = entry.listener.bound_address() {
-                    self.shared.leaving_ports.note(address, &spoken.ports);
-                }
-                self.send_all(|| Command::LeaveDatagrams(Arc::clone(&spoken.ports)));
-            }
+    /// Has the listen threads receive the datagrams of these listeners with HTTP/3, and refuse new connections on former ones.
+    fn change_datagrams(&self, listeners: Vec<Http3Listener>) {
+        let changes = self.shared.http3.commit(listeners);
+        for (_, ports) in changes.left {
+            self.send_all(|| Command::LeaveDatagrams(Arc::clone(&ports)));
         }
-        for entry in &live.listeners {
-            if let Some(spoken) = &entry.http3
-                && !is_in(previous, &spoken.ports)
-            {
-                self.send_all(|| {
-                    let (listener, ports) =
-                        (Arc::clone(&entry.listener), Arc::clone(&spoken.ports));
-                    Command::TakeDatagrams(listener, ports)
-                });
-            }
+        for (listener, ports) in changes.taken {
+            self.send_all(|| Command::TakeDatagrams(Arc::clone(&listener), Arc::clone(&ports)));
         }
     }
 
@@ -400,7 +385,7 @@ impl Server {
         let streams = streams.filter(|listener| listener.receives_datagrams());
         let streams = streams
             .filter_map(|listener| Some((listener.bound_address()?, Users::Sessions(listener))));
-        let http3 = self.shared.leaving_ports.all().into_iter();
+        let http3 = self.shared.http3.leaving().into_iter();
         let http3 = http3.map(|(address, ports)| (address, Users::Connections(ports)));
         streams
             .chain(http3)

@@ -147,8 +147,8 @@ impl Slices<'_> {
             if !self.continues(&stored) || to > stored.body.len() {
                 return Err(self.cut(request, position, RestFailure::Changed));
             }
-            let mut body = stored.body.slice(from..to);
-            sending::pieces(writer, &mut body, request, output).await?;
+            let body = stored.body.slice(from..to);
+            sending::pieces(writer, &body, request, output).await?;
             request.flush(output).await?;
             // Yields to other connections, however fast this client is.
             tokio::task::yield_now().await;
@@ -175,12 +175,8 @@ impl Slices<'_> {
         let recording = Rc::new(self.asked.rest(rest, &mut plan.changes.edits));
         plan.changes.cache = Some(Rc::clone(&recording));
         let sink = async |piece: &[u8]| {
-            let mut rest = piece;
-            while !rest.is_empty() {
-                let taken = writer.write(request, std::iter::once(rest), output)?;
-                rest = rest.get(taken..).unwrap_or_default();
-                request.flush(output).await?;
-            }
+            sending::pieces(writer, piece, request, output).await?;
+            request.flush(output).await?;
             request.client.set_deadline(NEVER);
             Ok::<(), Gone>(())
         };

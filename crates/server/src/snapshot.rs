@@ -39,9 +39,8 @@ use tutti_upstream::{ServerGroup, StickyKey, authorities};
 
 pub(crate) use self::entry_points::{CompiledStream, ListenerEntry};
 pub use self::environment::SnapshotEnvironment;
-use self::faults::bind_fault;
-pub(crate) use self::http3_sockets::LeavingPorts;
-use self::http3_sockets::spoken;
+use self::faults::{bind_fault, http3_fault};
+pub(crate) use self::http3_sockets::{Http3Listener, Http3Sockets};
 pub(crate) use self::request_settings::{
     Charset, Replacements, RequestSettings, SettingsTable, Timeouts,
 };
@@ -119,6 +118,8 @@ pub struct PreparedSnapshot {
     pub(crate) snapshot: Snapshot,
     /// Listeners that are not in the configuration in force.
     pub(crate) added: Vec<Arc<SharedListener>>,
+    /// All listeners with HTTP/3.
+    pub(crate) http3: Vec<Http3Listener>,
 }
 
 impl Snapshot {
@@ -326,20 +327,20 @@ impl Snapshot {
         entry.offer.as_deref()
     }
 
-    /// Prepares `config` to replace `previous`, with the sockets of removed listeners. All faults are reported, not only the first.
+    /// Prepares `config` to replace `previous`; `sockets`: those of HTTP/3, which are kept. All faults are reported, not only the first.
     ///
     /// # Errors
     /// Listeners that cannot be bound, a log that cannot be opened, each at its place.
     pub(crate) fn prepare(
         config: &Config,
         previous: &Snapshot,
-        leaving: &LeavingPorts,
+        sockets: &Http3Sockets,
         around: &mut dyn SnapshotEnvironment,
     ) -> Result<PreparedSnapshot, Diagnostics> {
         let mut faults: Vec<Diagnostic> = forbidden_trailers(config).collect();
         let router = Router::compile(config)?;
         let mut snapshot = Self::settings(config, Some(previous), router);
-        let mut added = Vec::new();
+        let (mut added, mut http3) = (Vec::new(), Vec::new());
         for (position, wanted) in config.listeners.iter().enumerate() {
             let settings = snapshot.router.settings_of(position);
             let limits = &snapshot.settings.get(settings).limits;
@@ -352,18 +353,9 @@ impl Snapshot {
             };
             match listener(wanted, previous, around, offer) {
                 Ok((mut entry, is_new)) => {
-                    if let Some(options) = wanted.options.http3.on() {
-                        let kept = previous.http3_of(entry.listener.id);
-                        let bind = || around.bind_datagrams(wanted);
-                        let offer = entry.offer.as_deref();
-                        let place = (&*entry.listener, leaving);
-                        match spoken(options, kept, offer, place, bind) {
-                            Ok(spoken) => entry.http3 = Some(spoken),
-                            Err(error) => faults.push(Diagnostic::apply(
-                                wanted.pointer.child("http3"),
-                                format!("cannot take HTTP/3: {error}"),
-                            )),
-                        }
+                    match http3_sockets::begin(wanted, &mut entry, sockets, around) {
+                        Ok(begun) => http3.extend(begun),
+                        Err(error) => faults.push(http3_fault(wanted, &error)),
                     }
                     if is_new {
                         added.push(Arc::clone(&entry.listener));
@@ -431,7 +423,11 @@ impl Snapshot {
         let routes = snapshot.router.routes();
         snapshot.counts = previous.counts.of(applications, upstreams, routes);
         if faults.is_empty() {
-            Ok(PreparedSnapshot { snapshot, added })
+            Ok(PreparedSnapshot {
+                snapshot,
+                added,
+                http3,
+            })
         } else {
             Err(Diagnostics(faults))
         }

@@ -5,7 +5,7 @@
 mod support;
 
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -468,33 +468,35 @@ fn a_removed_listener_waits_for_the_expected_responses() {
 /// The request keeps the former configuration, and had kept the port with it.
 #[test]
 fn a_removed_listener_gives_up_its_port_while_a_request_of_another_one_runs() {
-    let (server, silent) = (Server::echo("a"), TcpListener::bind("127.0.0.1:0").unwrap());
-    let (to, proxy) = (server.address, silent.local_addr().unwrap());
-    let config = move |udp: &str| {
-        format!(
-            r#"{{"listeners": {{{udp}"127.0.0.1:1": {{"pass": "routes"}}}},
-                 "upstreams": {{"u": {{"servers": {{"{to}": {{}}}}}}}},
-                 "routes": [{{"action": {{"proxy": "http://{proxy}"}}}}]}}"#
-        )
-    };
-    let both = config(r#""udp:127.0.0.1:1": {"stream": "upstreams/u"}, "#);
-    let site = Site::new(2, move |_| both.clone());
-    let address = |receives_datagrams| {
-        let listeners = site.server.listeners();
-        let mut listeners = listeners.iter();
-        let found = listeners.find(|one| one.receives_datagrams() == receives_datagrams);
-        found.unwrap().bound_address().unwrap()
-    };
-    let udp = address(true);
-    expect(&client_to(udp), "1", "a1");
-    let mut waiting = TcpStream::connect(address(false)).unwrap();
-    waiting
-        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        .unwrap();
-    let request = silent.accept().unwrap();
-    site.configure(&config("")).unwrap();
-    wait_until("the port is free", || UdpSocket::bind(udp).is_ok());
-    drop(request);
+    let (server, slow) = (Server::echo("a"), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (to, proxy) = (server.address, slow.local_addr().unwrap());
+    for removed in [
+        r#""udp:127.0.0.1:1": {"stream": "upstreams/u"}"#,
+        r#""127.0.0.1:2": {"pass": "routes", "tls": {"certificate": "site"}, "http3": true}"#,
+    ] {
+        let config = move |before: &str| {
+            format!(
+                r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}{before}}},
+                     "upstreams": {{"u": {{"servers": {{"{to}": {{}}}}}}}},
+                     "routes": [{{"action": {{"proxy": "http://{proxy}"}}}}]}}"#
+            )
+        };
+        let site = Site::new(2, |_| config(&format!(", {removed}")));
+        let udp = site.datagrams.lock().unwrap()[0];
+        assert!(UdpSocket::bind(udp).is_err(), "{removed}");
+        let mut client = site.connect();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let (mut request, _) = slow.accept().unwrap();
+        site.configure(&config("")).unwrap();
+        wait_until(&format!("the port is free: {removed}"), || {
+            UdpSocket::bind(udp).is_ok()
+        });
+        // It still runs: otherwise it would have kept nothing.
+        request
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            .unwrap();
+        assert_eq!(client.response("GET").status, 200, "{removed}");
+    }
 }
 
 #[test]

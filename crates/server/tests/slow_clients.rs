@@ -249,6 +249,24 @@ fn a_client_that_takes_one_answer_first_gets_the_other_too() {
     assert!(frames.response(3).unwrap().1 == body(2 * MEBIBYTE));
 }
 
+/// Each byte that a client took let in 64 KB more of a response.
+#[test]
+fn a_response_of_an_application_does_not_grow_with_each_byte_that_is_taken() {
+    let app = App::with(2, Limits::default(), r#"{"response_buffering": 0}"#);
+    let mut frames = Frames::to(app.site.address(), NOTHING);
+    ask(&mut frames, 1, &format!("/big?n={}", 16 * MEBIBYTE));
+    let held = || app.site.server.held().memory;
+    wait_until("the limit is reached", || held() > MEBIBYTE / 2);
+    for _ in 0..100 {
+        frames.send(&frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes()));
+        frames.next_of(DATA);
+        // Meanwhile the other worker fills what has become free.
+        assert_eq!(app.site.get("/hello").status, 200);
+        // The limit and what had arrived when it was reached.
+        assert!(held() <= MEBIBYTE / 2 + 128 * 1024, "{}", held());
+    }
+}
+
 /// Issue 10: four such responses held four workers for a minute.
 #[test]
 fn clients_that_do_not_read_hold_no_worker() {

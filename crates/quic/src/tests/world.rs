@@ -218,7 +218,7 @@ impl World {
         let site = Rc::new(Site {
             listener: SharedListener::without_socket("*:443", 1, 1),
             offer,
-            spoken: Spoken::new(http3, Arc::clone(&ports), 443),
+            spoken: Spoken::new(http3, 443),
             requests: RefCell::default(),
             logged: RefCell::default(),
             is_ending: Cell::new(false),

@@ -20,6 +20,7 @@ use crate::exchange::respond::{Own, is_framing};
 use crate::exchange_step::ExchangeStep;
 use crate::internal_redirect::{self, Begun, Instead};
 use crate::plan::Changes;
+use crate::sending;
 use crate::writer::{Head, Writer, Written};
 
 /// Ends a response that is not sent: the client gets its replacement, or a stored response, and this one has to end before.
@@ -280,20 +281,11 @@ impl RingBody {
                 plain.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= plain.len() as u64;
             }
-            let mut rest = &*plain;
-            loop {
-                let taken = writer.write(request, std::iter::once(rest), output)?;
-                rest = rest.get(taken..).unwrap_or_default();
-                if rest.is_empty() {
-                    break;
-                }
-                if !channel.try_send(output)? {
-                    let room = conversation.room(output, send_timeout).await;
-                    room.map_err(gone)?;
-                }
-                // Yields to other connections, however fast this client is.
-                tokio::task::yield_now().await;
-            }
+            let make_room = async |output: &mut Output| match channel.try_send(output)? {
+                true => Ok(()),
+                false => conversation.room(output, send_timeout).await.map_err(gone),
+            };
+            sending::pieces_when(writer, &plain, (request, output), make_room).await?;
             if finished {
                 request.client.local.buffers.give(plain);
                 if left.is_some_and(|left| left > 0) {

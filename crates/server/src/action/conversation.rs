@@ -13,7 +13,6 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use tutti_conn::buffer_space::BufferSpace;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -126,8 +125,8 @@ impl<'a> Conversation<'a> {
         .await
     }
 
-    /// Waits until the application has more of the response, or ends it, or the client has taken some of `output`, if that is not empty;
-    /// the client has `send_timeout` for that.
+    /// Waits until the application has more of the response, or ends it, and `output` has room for more. Meanwhile the client takes what is
+    /// there, and has `send_timeout` for that.
     pub(crate) async fn more(
         &mut self,
         output: &mut Output,
@@ -137,21 +136,14 @@ impl<'a> Conversation<'a> {
             body.start_clock();
         }
         let client = self.client;
-        let is_sending = !client.channel.has_sent(output);
         poll_fn(|cx| {
-            self.poll_body(cx)?;
-            match client.room(output, ABSORBED_BYTES, self.store) {
-                BufferSpace::Some => {
-                    if let Poll::Ready(more) = self.exchange.poll_more(cx) {
-                        return Poll::Ready(Ok(more));
-                    }
-                }
-                BufferSpace::Made => cx.waker().wake_by_ref(),
-                BufferSpace::None => {}
+            if self.poll_room(output, send_timeout, cx)?.is_pending() {
+                return Poll::Pending;
             }
-            if is_sending && client.poll_send(output, cx)?.is_ready() {
-                return Poll::Ready(Ok(Ok(())));
+            if let Poll::Ready(more) = self.exchange.poll_more(cx) {
+                return Poll::Ready(Ok(more));
             }
+            while !client.channel.has_sent(output) && client.poll_send(output, cx)?.is_ready() {}
             self.pause(client.owes_of(output, send_timeout), cx)
         })
         .await
@@ -163,24 +155,22 @@ impl<'a> Conversation<'a> {
         output: &mut Output,
         send_timeout: Millis,
     ) -> Result<(), BodyStreamError> {
+        poll_fn(|cx| self.poll_room(output, send_timeout, cx)).await
+    }
+
+    fn poll_room(
+        &mut self,
+        output: &mut Output,
+        send_timeout: Millis,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), BodyStreamError>> {
+        self.poll_body(cx)?;
         let client = self.client;
-        poll_fn(|cx| {
-            self.poll_body(cx)?;
-            loop {
-                match client.room(output, ABSORBED_BYTES, self.store) {
-                    BufferSpace::Some => return Poll::Ready(Ok(())),
-                    BufferSpace::Made => {
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                    BufferSpace::None => {}
-                }
-                if client.poll_send(output, cx)?.is_pending() {
-                    return self.pause(client.owes_of(output, send_timeout), cx);
-                }
-            }
-        })
-        .await
+        let limits = (ABSORBED_BYTES, self.store);
+        match client.poll_room(output, limits, cx)? {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => self.pause(client.owes_of(output, send_timeout), cx),
+        }
     }
 
     /// Called when nothing can be done: checks whether the client is connected, unless bytes wait for it.

@@ -13,7 +13,6 @@ use tutti_config::model::{
     self, Balance, ComputedServer, ComputedServerError, GatewayParameter, Template,
     UpstreamProtocol,
 };
-use tutti_conn::buffer_space::BufferSpace;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -495,24 +494,16 @@ impl<'r> Client for Requester<'_, 'r> {
         let client = self.request.client;
         let store = self.request.settings().store.as_ref();
         let store = store.filter(|_| backlog.may_spill);
-        loop {
-            match client.room(self.output, backlog.memory, store) {
-                BufferSpace::Some => return Poll::Ready(Ok(())),
-                BufferSpace::Made => {
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                BufferSpace::None => {}
+        let limits = (backlog.memory, store);
+        let polled = client.poll_room(self.output, limits, context);
+        if polled.is_pending() {
+            let deadline = client.owes(self.send_timeout());
+            if deadline <= now_millis() {
+                return Poll::Ready(Err(Gone::TimedOut));
             }
-            if client.poll_send(self.output, context)?.is_pending() {
-                let deadline = client.owes(self.send_timeout());
-                if deadline <= now_millis() {
-                    return Poll::Ready(Err(Gone::TimedOut));
-                }
-                client.set_deadline(deadline.min(wake));
-                return Poll::Pending;
-            }
+            client.set_deadline(deadline.min(wake));
         }
+        polled
     }
 
     async fn flush(&mut self) -> Result<(), Gone> {

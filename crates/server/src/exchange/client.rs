@@ -444,14 +444,30 @@ impl ClientSide {
             .allowance(output, most, &self.local.shared.holdings)
     }
 
-    /// Makes room for more of a response whose beginning waits in `output`. Its own limit in memory is `most` bytes; the rest goes to
-    /// `store`.
-    pub(crate) fn room(
+    /// Makes room for more of a response whose beginning waits in `output`: its own limit in memory is `most` bytes, the rest goes to
+    /// `store`, and without room there, the client has to take some. The caller decides how long it may take.
+    pub(crate) fn poll_room(
         &self,
         output: &mut Output,
-        most: usize,
-        store: Option<&OverflowFile>,
-    ) -> BufferSpace {
+        (most, store): (usize, Option<&OverflowFile>),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Gone>> {
+        loop {
+            match self.room(output, most, store) {
+                BufferSpace::Some => return Poll::Ready(Ok(())),
+                BufferSpace::Made => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                BufferSpace::None => {}
+            }
+            if self.poll_send(output, cx)?.is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn room(&self, output: &mut Output, most: usize, store: Option<&OverflowFile>) -> BufferSpace {
         let all = &self.local.shared.holdings;
         let outcome = self.waiting.room(output, most, store, all);
         outcome.unwrap_or_else(|error| {

@@ -21,3 +21,11 @@ pub(crate) fn bind_fault(listener: &model::Listener, error: &io::Error) -> Diagn
         _ => fault,
     }
 }
+
+/// The sockets of HTTP/3 cannot be opened.
+pub(crate) fn http3_fault(listener: &model::Listener, error: &io::Error) -> Diagnostic {
+    Diagnostic::apply(
+        listener.pointer.child("http3"),
+        format!("cannot take HTTP/3: {error}"),
+    )
+}

@@ -15,8 +15,8 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 use tutti_config::model::Listener;
@@ -25,8 +25,13 @@ use tutti_pool::{ApplicationPool, Manager, ThreadWakers};
 use tutti_server::{Datagrams, Retired, Server, SnapshotEnvironment, StartOptions};
 use tutti_testkit::client::{Client, Reply};
 use tutti_testkit::workers::Log;
+use tutti_tls::Bundle;
 
-struct Local<'a>(Option<&'a Manager>);
+struct Local<'a> {
+    manager: Option<&'a Manager>,
+    /// Receives the addresses that it binds for datagrams.
+    datagrams: &'a Mutex<Vec<SocketAddr>>,
+}
 
 impl SnapshotEnvironment for Local<'_> {
     fn bind(&mut self, listener: &Listener) -> io::Result<OwnedFd> {
@@ -46,9 +51,11 @@ impl SnapshotEnvironment for Local<'_> {
         let ip = match listener.name.strip_prefix("udp:") {
             Some(any) if any.starts_with("*:") => "0.0.0.0",
             Some(_) => "127.0.0.1",
-            None => return Err(io::ErrorKind::Unsupported.into()),
+            // For HTTP/3.
+            None => "127.0.0.1",
         };
         let socket = UdpSocket::bind((ip, 0))?;
+        self.datagrams.lock().unwrap().push(socket.local_addr()?);
         socket.set_nonblocking(true)?;
         Ok(Datagrams {
             sockets: vec![socket.into()],
@@ -57,8 +64,15 @@ impl SnapshotEnvironment for Local<'_> {
         })
     }
 
+    fn certificate(&mut self, _name: &str) -> Option<Arc<Bundle>> {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let pem = made.cert.pem() + &made.signing_key.serialize_pem();
+        let bundle = Bundle::parse(pem.as_bytes(), SystemTime::now());
+        Some(Arc::new(bundle.unwrap()))
+    }
+
     fn application(&mut self, name: &str) -> Option<Arc<ApplicationPool>> {
-        self.0.and_then(|manager| manager.application(name))
+        self.manager.and_then(|manager| manager.application(name))
     }
 }
 
@@ -67,6 +81,8 @@ pub(crate) struct Site {
     pub(crate) folder: TempDir,
     pub(crate) log: Arc<Log>,
     pub(crate) manager: Option<Manager>,
+    /// The addresses that were bound for datagrams.
+    pub(crate) datagrams: Mutex<Vec<SocketAddr>>,
 }
 
 impl Site {
@@ -114,6 +130,7 @@ impl Site {
             folder,
             log,
             manager,
+            datagrams: Mutex::default(),
         };
         site.configure(&config(site.path().to_str().unwrap()))
             .unwrap();
@@ -153,9 +170,11 @@ impl Site {
             &document,
             &ValidationContext::with_modules([("php", "8.2.0")]),
         )?;
-        let prepared = self
-            .server
-            .prepare(&config, &mut Local(self.manager.as_ref()))?;
+        let mut local = Local {
+            manager: self.manager.as_ref(),
+            datagrams: &self.datagrams,
+        };
+        let prepared = self.server.prepare(&config, &mut local)?;
         Ok(self.server.commit(prepared))
     }
 
