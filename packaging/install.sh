@@ -82,7 +82,7 @@ signed_by_openssl() {
     { printf '\060\052\060\005\006\003\053\145\160\003\041\000' && bytes "$work/key" 11 32; } >"$work/key.der"
     bytes "$work/signature" 11 64 >"$work/plain"
     openssl dgst -blake2b512 -binary "$1" >"$work/hash" || return 1
-    { cat "$work/plain" && sed -n 's/^trusted comment: //p' "$1.minisig" | tr -d '\n'; } >"$work/commented"
+    { cat "$work/plain" && sed -n '3s/^trusted comment: //p' "$1.minisig" | tr -d '\n'; } >"$work/commented"
     openssl pkeyutl -verify -rawin -pubin -keyform DER -inkey "$work/key.der" -in "$work/hash" -sigfile "$work/plain" >/dev/null 2>&1 &&
         openssl pkeyutl -verify -rawin -pubin -keyform DER -inkey "$work/key.der" -in "$work/commented" -sigfile "$work/global" >/dev/null 2>&1
 }
@@ -99,8 +99,8 @@ fetch_checksums() {
         fail "there is nothing to check the signature with" "install minisign, or OpenSSL 3"
     fi
     [ "${signed:-yes}" = yes ] || fail "the checksums of $version are not signed with the key $key" "do not use this download; tell the maintainers"
-    # An old release, offered as this one, is signed as the old one.
-    grep -qx "trusted comment: tutti $version" "$work/SHA256SUMS.minisig" || fail "the signature is of another version than $version" "do not use this download; tell the maintainers"
+    # An old release, offered as this one, is signed as the old one. Only the third line is signed: minisign ignores what follows the fourth.
+    [ "$(sed -n 3p "$work/SHA256SUMS.minisig")" = "trusted comment: tutti $version" ] || fail "the signature is of another version than $version" "do not use this download; tell the maintainers"
     say "The checksums of $version are signed with the key $key."
 }
 

@@ -243,7 +243,7 @@ class Verification(unittest.TestCase):
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(dir=fixture.work))
         self.release = shutil.copytree(fixture.dist / "release", self.folder / "release")
-        text = (ROOT / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("PUBLIC_KEY", fixture.public_key)
+        text = (ROOT / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}").replace("PUBLIC_KEY", fixture.public_key)
         # Building again is what `make test-reproducible` does.
         self.commands = [
             line[2:] for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S) if "make release" not in block for line in block.splitlines() if line.startswith("$ ")
@@ -256,7 +256,7 @@ class Verification(unittest.TestCase):
 
     def test_an_intact_release_passes(self):
         run("git", "tag", "-f", f"v{VERSION}", cwd=fixture.clone)
-        self.assertGreaterEqual(len(self.commands), 5)
+        self.assertGreaterEqual(len(self.commands), 6)
         self.assertEqual(self.verify(), [])
 
     def test_each_change_is_found(self):
@@ -269,6 +269,21 @@ class Verification(unittest.TestCase):
                 path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1:])
                 self.assertTrue(1 <= len(self.verify()) <= most, self.verify())
                 path.write_bytes(data)
+
+    def test_an_old_list_does_not_pass_for_this_release(self):
+        """The list of an old release, with its signature, in place of this one's; minisign ignores the line that is appended."""
+        run("git", "tag", "-f", f"v{VERSION}", cwd=fixture.clone)
+        archive = archive_of(self.release)
+        old = archive_of(self.release, f"tutti-0.0.9-linux-{MACHINE}")
+        archive.rename(old)
+        fixture.sign(self.release, "0.0.9")
+        old.rename(archive)
+        with (self.release / "SHA256SUMS.minisig").open("a") as signature:
+            signature.write(f"trusted comment: tutti {VERSION}\n")
+        failed = self.verify()
+        self.assertTrue(any(command.startswith("sed ") for command in failed), failed)
+        self.assertTrue(any(archive.name in command for command in failed), failed)
+        self.assertFalse(any("minisign" in command for command in failed), failed)
 
     def test_another_commit_is_found(self):
         run("git", "tag", "-f", f"v{VERSION}", "HEAD~1", cwd=fixture.clone)
@@ -389,6 +404,11 @@ class Installation(unittest.TestCase):
         def older_release():
             fixture.sign(self.release, "0.0.9")
 
+        def older_release_and_a_line():
+            older_release()
+            with (self.release / "SHA256SUMS.minisig").open("a") as signature:
+                signature.write(f"trusted comment: tutti {VERSION}\n")
+
         def other_comment():
             older_release()
             change(self.release / "SHA256SUMS.minisig", "trusted comment: tutti 0.0.9", f"trusted comment: tutti {VERSION}")
@@ -406,7 +426,8 @@ class Installation(unittest.TestCase):
                 self.without("minisign")
             for spoil, because in [
                 (other_archive, "the checksum of"), (other_sums, "are not signed with the key"), (other_signer, "are not signed with the key"),
-                (older_release, "the signature is of another version"), (other_comment, "are not signed with the key"), (no_signature, "cannot be fetched"),
+                (older_release, "the signature is of another version"),
+                (older_release_and_a_line, "the signature is of another version"), (other_comment, "are not signed with the key"), (no_signature, "cannot be fetched"),
                 (no_archive_in_it, f"has no `{archive.name}`"),
             ]:
                 with self.subTest(spoil.__name__, openssl=openssl):
