@@ -143,13 +143,13 @@ put() {
 
 install_deb() {
     fetch_checked tutti.asc
-    put /usr/share/keyrings/tutti.asc <"$work/tutti.asc"
+    put /etc/apt/keyrings/tutti.asc <"$work/tutti.asc"
     put /etc/apt/sources.list.d/tutti.sources <<END
 Types: deb
 URIs: $address/repository/apt
 Suites: $(system_name VERSION_CODENAME)
 Components: main
-Signed-By: /usr/share/keyrings/tutti.asc
+Signed-By: /etc/apt/keyrings/tutti.asc
 END
     say "Running: apt-get update && apt-get install tutti"
     apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q tutti
