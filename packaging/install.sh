@@ -133,9 +133,40 @@ system_name() {
     sed -n "s/^$1=//p" /etc/os-release | tr -d "\"'"
 }
 
+# keep FILE: copies a file that is going to be changed, for `take_back`.
+keep() {
+    kept=$((kept + 1))
+    [ ! -e "$1" ] || cp -p "$1" "$work/kept.$kept"
+    printf '%s\n' "$1" >>"$work/kept"
+}
+
+# Brings back the files of the system as they were.
+take_back() {
+    [ -e "$work/kept" ] || return 0
+    number=0
+    while read -r file; do
+        number=$((number + 1))
+        if [ -e "$work/kept.$number" ]; then cp -p "$work/kept.$number" "$file"; else rm -f "$file"; fi
+        say "Taken back: $file."
+    done <"$work/kept"
+}
+
+# Runs at each end of the script.
+leave() {
+    [ "$1" -eq 0 ] || take_back || true
+    rm -rf "$work"
+}
+
+# manage COMMAND...: runs the package manager.
+manage() {
+    say "Running: $*"
+    "$@" || fail "\`$*\` failed" "the reason is above"
+}
+
 # put FILE: writes a file of the system, and says so.
 put() {
     say "Writing $1."
+    keep "$1"
     mkdir -p "$(dirname "$1")"
     cat >"$1"
     chmod 644 "$1"
@@ -151,8 +182,9 @@ Suites: $(system_name VERSION_CODENAME)
 Components: main
 Signed-By: /etc/apt/keyrings/tutti.asc
 END
-    say "Running: apt-get update && apt-get install tutti"
-    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q tutti
+    export DEBIAN_FRONTEND=noninteractive
+    manage apt-get update -q
+    manage apt-get install -y -q tutti
     say "Languages are packages of their own: apt search tutti-"
 }
 
@@ -167,8 +199,7 @@ gpgcheck=1
 repo_gpgcheck=1
 gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-tutti
 END
-    say "Running: dnf install tutti"
-    dnf install -y tutti
+    manage dnf install -y tutti
     say "Languages are packages of their own: dnf search tutti-"
 }
 
@@ -178,10 +209,10 @@ install_apk() {
     put "/etc/apk/keys/$name" <"$work/$name"
     if ! grep -qxF "$address/repository/apk" /etc/apk/repositories; then
         say "Adding $address/repository/apk to /etc/apk/repositories."
+        keep /etc/apk/repositories
         echo "$address/repository/apk" >>/etc/apk/repositories
     fi
-    say "Running: apk add tutti"
-    apk add tutti
+    manage apk add tutti
     say "Languages are packages of their own: apk search tutti-"
 }
 
@@ -297,8 +328,8 @@ main() {
     if [ "$method" = tar ] && { [ -e "$prefix/bin/tutti" ] || [ -L "$prefix/bin/tutti" ]; } && [ "$(readlink "$prefix/bin/tutti" || true)" != ../lib/tutti/current/bin/tutti ]; then
         fail "there is another program $prefix/bin/tutti" "remove it, or choose another --prefix"
     fi
-    work="$(mktemp -d)"
-    trap 'rm -rf "$work"' EXIT
+    work="$(mktemp -d)" kept=0
+    trap 'leave $?' EXIT
     chosen="$version"
     if [ -z "$version" ]; then
         fetch latest "$work/latest"

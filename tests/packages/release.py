@@ -155,6 +155,13 @@ case "$(readlink -f "$0")" in */NEWER/bin/tutti) echo "not here" >&2; exit 1 ;; 
 """ + WORKS.partition("\n")[2]
 
 
+# A package manager: notes its words, and fails with the one that is in `fails`.
+MANAGER = """#!/bin/sh
+echo "${0##*/} $*" >>"$HOME/ran"
+[ "$1" != "$(cat "$HOME/fails")" ]
+"""
+
+
 class Refusals(unittest.TestCase):
     def refused(self, because, *words, clone=None, key=True):
         done = fixture.release(clone or fixture.clone, fixture.dist, "--check", *words, check=False, key=key)
@@ -368,6 +375,66 @@ class Installation(unittest.TestCase):
         for method in ("deb", "rpm", "apk"):
             done = self.install("--dry-run", "--method", method)
             self.assertIn(f"its repository of packages ({method}) is added", done.stdout)
+
+    def system(self):
+        """Root installs on a system with an `/etc` of its own, whose package managers only note their words."""
+        etc = Path(tempfile.mkdtemp(dir=fixture.work)) / "etc"
+        run("cp", "-a", "/etc", etc)
+        for folder in ("apk", "yum.repos.d"):
+            (etc / folder).mkdir(exist_ok=True)
+        (etc / "apk/repositories").write_text("https://alpine.example/main\n")
+        (etc / "apt/sources.list.d/tutti.sources").write_text("of another address\n")
+        self.as_user = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', etc]
+        if run(*self.as_user, "true", check=False).returncode:
+            self.skipTest("this machine allows no mount namespace")
+        managers = self.home / "managers"
+        managers.mkdir()
+        for name in ("apt-get", "dnf", "apk"):
+            (managers / name).write_text(MANAGER)
+            (managers / name).chmod(0o755)
+        self.environment["PATH"] = f"{managers}:{self.environment['PATH']}"
+        self.fails("")
+        for key in ("tutti.asc", "tutti.rsa.pub"):
+            (self.release / key).write_text(f"the public key {key}\n")
+        fixture.sign(self.release, VERSION)
+        return etc
+
+    def fails(self, word):
+        (self.home / "ran").write_text("")
+        (self.home / "fails").write_text(word)
+
+    def ran(self):
+        return (self.home / "ran").read_text().splitlines()
+
+    def test_a_failed_package_manager_leaves_the_system_as_it_was(self):
+        if not self.as_user:
+            self.skipTest("this is not root")
+        etc = self.system()
+
+        def files():
+            return {path: path.read_bytes() for folder in ("apt", "apk", "pki", "yum.repos.d") for path in (etc / folder).rglob("*") if path.is_file()}
+
+        for method, word, written in [
+            ("deb", "update", ["apt/keyrings/tutti.asc", "apt/sources.list.d/tutti.sources"]), ("deb", "install", ["apt/keyrings/tutti.asc"]),
+            ("rpm", "install", ["yum.repos.d/tutti.repo", "pki/rpm-gpg/RPM-GPG-KEY-tutti"]), ("apk", "add", ["apk/keys/tutti.rsa.pub", "apk/repositories"]),
+        ]:
+            with self.subTest(method=method, word=word):
+                self.fails(word)
+                before = files()
+                done = self.install("--method", method, check=False)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertRegex(done.stderr, f"install.sh: `.* {word}.*` failed; hint: ")
+                self.assertEqual(self.ran()[-1].split()[1], word)
+                self.assertEqual(files(), before)
+                # With a manager that works, the same files are written.
+                self.fails("")
+                self.install("--method", method)
+                for name in written:
+                    self.assertIn(f"{etc / name}", map(str, files()))
+                for path in set(files()) - set(before):
+                    path.unlink()
+                for path, data in before.items():
+                    path.write_bytes(data)
 
     def test_without_minisign_and_curl(self):
         script = self.home / "install.sh"
