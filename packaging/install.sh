@@ -87,18 +87,44 @@ signed_by_openssl() {
         openssl pkeyutl -verify -rawin -pubin -keyform DER -inkey "$work/key.der" -in "$work/commented" -sigfile "$work/global" >/dev/null 2>&1
 }
 
+# is_signed FILE: FILE.minisig is the publisher's signature of it.
+is_signed() {
+    if has minisign; then
+        minisign -V -q -P "$key" -m "$1" >/dev/null 2>&1
+    elif has openssl && openssl version | grep -q '^OpenSSL [3-9]'; then
+        signed_by_openssl "$1"
+    else
+        fail "there is nothing to check the signature with" "install minisign, or OpenSSL 3"
+    fi
+}
+
+# The newest version: `latest` is a signature of nothing, whose comment has it and the day. A minor version has fixes for a year, so an older statement
+# names none that has them, and the server may hide newer ones.
+fetch_newest() {
+    fetch latest "$work/latest.minisig"
+    : >"$work/latest"
+    is_signed "$work/latest" || fail "\`$address/latest\` is not signed with the key $key" "do not use this server; tell the maintainers"
+    newest="$(sed -n '3s/^trusted comment: tutti latest //p' "$work/latest.minisig")"
+    version="${newest% *}" day="${newest#* }"
+    case "$day" in
+        [0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]) ;;
+        *) fail "\`$address/latest\` names no version and day" "tell the maintainers" ;;
+    esac
+    [ "$(printf '%s' "$day" | tr -d -)" -ge "$(($(date -u +%Y%m%d) - 10000))" ] ||
+        fail "$address says that $version is the newest version, as of $day, more than a year ago" "check this machine's date; ask the maintainers for the newest version, and give it with --version"
+    say "The newest version is $version, as the publisher has signed on $day."
+}
+
+# is_older VERSION OTHER: in the notation of any kind of package. A release candidate comes before its release.
+is_older() {
+    [ "$1" != "$2" ] && [ "$(printf '%s\n' "$1" "$2" | sed -E 's/[-~_]/.0./; t; s/$/.1/' | sort -V | head -n 1)" = "$(printf '%s\n' "$1" | sed -E 's/[-~_]/.0./; t; s/$/.1/')" ]
+}
+
 # The list of checksums of this version, whose signature is the publisher's.
 fetch_checksums() {
     fetch "releases/$version/SHA256SUMS" "$work/SHA256SUMS"
     fetch "releases/$version/SHA256SUMS.minisig" "$work/SHA256SUMS.minisig"
-    if has minisign; then
-        minisign -V -q -P "$key" -m "$work/SHA256SUMS" >/dev/null 2>&1 || signed=no
-    elif has openssl && openssl version | grep -q '^OpenSSL [3-9]'; then
-        signed_by_openssl "$work/SHA256SUMS" || signed=no
-    else
-        fail "there is nothing to check the signature with" "install minisign, or OpenSSL 3"
-    fi
-    [ "${signed:-yes}" = yes ] || fail "the checksums of $version are not signed with the key $key" "do not use this download; tell the maintainers"
+    is_signed "$work/SHA256SUMS" || fail "the checksums of $version are not signed with the key $key" "do not use this download; tell the maintainers"
     # An old release, offered as this one, is signed as the old one. Only the third line is signed: minisign ignores what follows the fourth.
     [ "$(sed -n 3p "$work/SHA256SUMS.minisig")" = "trusted comment: tutti $version" ] || fail "the signature is of another version than $version" "do not use this download; tell the maintainers"
     say "The checksums of $version are signed with the key $key."
@@ -161,6 +187,25 @@ leave() {
 manage() {
     say "Running: $*"
     "$@" || fail "\`$*\` failed" "the reason is above"
+}
+
+# named VERSION: as packages of this kind have it.
+named() {
+    case "$method" in
+        deb | rpm) printf '%s\n' "$1" | tr - '~' ;;
+        apk) printf '%s\n' "$1" | sed -E 's/-([a-z]+)[.]?/_\1/' ;;
+        tar) printf '%s\n' "$1" ;;
+    esac
+}
+
+# The version that is installed, or nothing.
+installed() {
+    case "$method" in
+        deb) dpkg-query -W -f '${db:Status-Status} ${Version}\n' tutti 2>/dev/null | sed -n 's/^installed \([^-]*\)-.*/\1/p' ;;
+        rpm) rpm -q --qf '%{VERSION}\n' tutti 2>/dev/null | grep '^[0-9]' || true ;;
+        apk) apk info -e -v tutti 2>/dev/null | sed -n 's/^tutti-\([0-9].*\)-r[0-9]*$/\1/p' ;;
+        tar) readlink "$place/current" || true ;;
+    esac
 }
 
 # put FILE: writes a file of the system, and says so.
@@ -261,7 +306,6 @@ install_tar() {
         rm -rf "$new"
         fail "version $version does not start on this system, and nothing was changed: $(told)" "use the packages or the container image"
     fi
-    old="$(readlink "$place/current" || true)"
     # The same version once more: a server that runs keeps the files that it has open.
     [ ! -e "$place/$version" ] || mv -T "$place/$version" "$new/replaced"
     mv -T "$new/$name" "$place/$version"
@@ -331,21 +375,17 @@ main() {
     work="$(mktemp -d)" kept=0
     trap 'leave $?' EXIT
     chosen="$version"
-    if [ -z "$version" ]; then
-        fetch latest "$work/latest"
-        version="$(head -n 1 "$work/latest")"
-    fi
+    [ -n "$version" ] || fetch_newest
     case "$version" in
         *[!0-9A-Za-z.-]* | .* | -* | '') fail "\`$version\` is no version" "give one with --version" ;;
     esac
-    if [ "$update" = yes ]; then
-        old="$(readlink "$place/current")"
-        if [ "$old" = "$version" ]; then
-            say "Version $version is the newest, and it is installed."
-            return
-        fi
-        newest="$(printf '%s\n%s\n' "$old" "$version" | sed 's/-/~/' | sort -V | tail -n 1 | sed 's/~/-/')"
-        [ "$newest" = "$version" ] || [ -n "$chosen" ] || fail "$address offers $version, which is older than $old" "to go back to it: --version $version"
+    old="$(installed)"
+    if [ "$update" = yes ] && [ "$old" = "$version" ]; then
+        say "Version $version is the newest, and it is installed."
+        return
+    fi
+    if [ -n "$old" ] && [ -z "$chosen" ] && is_older "$(named "$version")" "$old"; then
+        fail "$address offers $version, which is older than $old" "to go back to it: --version $version"
     fi
     case "$method" in
         tar) say "Tutti $version from $address: the archive for $(uname -m), into $place, with links in $prefix/bin." ;;

@@ -120,7 +120,7 @@ class Repository:
         (folder / "SHA256SUMS").write_text(run("sha256sum", "--", *sorted(file.name for file in folder.iterdir()), cwd=folder))
         run("minisign", "-S", "-s", self.minisign, "-m", folder / "SHA256SUMS", "-t", f"tutti {version}")
         shutil.copy(ROOT / "packaging/install.sh", self.public)
-        (self.public / "latest").write_text(f"{version}\n")
+        run(ROOT / "packaging/sign-latest", version, self.minisign, self.public / "latest")
 
     def candidate(self, packed, version):
         """The archive with a program that says this version: `make packages VERSION=…` names the package alone, and install.sh believes the program."""

@@ -132,7 +132,10 @@ class Fixture:
         release.mkdir()
         self.archive(tree, archive_of(release, name))
         self.sign(release, NEWER)
-        (self.public / "latest").write_text(f"{NEWER}\n")
+        self.newest(NEWER)
+
+    def newest(self, version, *day, key=None):
+        run(self.clone / "packaging/sign-latest", version, key or self.key, self.public / "latest", *day)
 
     def sign(self, release, comment, key=None):
         names = sorted(path.name for path in release.iterdir() if not path.name.startswith("SHA256SUMS"))
@@ -502,7 +505,36 @@ class Installation(unittest.TestCase):
                     self.refuses(because)
                     shutil.rmtree(self.release)
                     shutil.copytree(self.kept / "releases" / VERSION, public / "releases" / VERSION)
-            self.refuses("are not signed with the key", "--key", strangers_key)
+            self.refuses("are not signed with the key", "--key", strangers_key, "--version", VERSION)
+
+    def test_only_a_signed_and_recent_latest_is_believed(self):
+        other, _ = new_key(fixture.work, "other")
+        latest = fixture.public / "latest"
+        day = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 364 * 24 * 60 * 60))
+        old = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 367 * 24 * 60 * 60))
+        for openssl in (False, True):
+            if openssl:
+                self.without("minisign")
+            fixture.newest(VERSION, day)
+            self.assertIn(f"The newest version is {VERSION}, as the publisher has signed on {day}.", self.install("--dry-run").stdout)
+            text = latest.read_text()
+            for spoilt, because in [
+                (f"{VERSION}\n", "is not signed with the key"), (text.replace(VERSION, "0.0.9"), "is not signed with the key"), (text.replace(day, "2999-01-01"), "is not signed with the key"),
+                ((self.release / "SHA256SUMS.minisig").read_text(), "is not signed with the key"),
+            ]:
+                with self.subTest(spoilt, openssl=openssl):
+                    latest.write_text(spoilt)
+                    self.refuses(because)
+            # An appended line is not signed.
+            latest.write_text(f"{text}trusted comment: tutti latest 0.0.9 2999-01-01\n")
+            self.assertIn(f"The newest version is {VERSION}, ", self.install("--dry-run").stdout)
+            fixture.newest(VERSION, day, key=other)
+            self.refuses("is not signed with the key")
+            fixture.newest(VERSION, "once")
+            self.refuses("names no version and day")
+            fixture.newest(VERSION, old)
+            self.refuses("more than a year ago")
+            self.assertIn(f"Tutti {VERSION}", self.install("--dry-run", "--version", VERSION).stdout)
 
     def test_addresses_are_encrypted_or_this_machine(self):
         for address in ("http://tutti.example", "http://127.0.0.1.tutti.example", "http://localhost@tutti.example", "http://127.0.0.1:80@tutti.example", "http://localhost:80:80", "ftp://localhost", "//localhost"):
@@ -571,9 +603,9 @@ class Installation(unittest.TestCase):
         self.assertIn(f"continues with {VERSION} until you run", self.update().stdout)
         self.assertEqual(self.installed(), NEWER)
         # A publisher that offers an old version again is not believed; the user may go back.
-        (fixture.public / "latest").write_text(f"{VERSION}\n")
+        fixture.newest(VERSION)
         self.assertIn(f"which is older than {NEWER}", self.update(check=False).stderr)
-        self.assertEqual(self.installed(), NEWER)
+        self.refuses(f"which is older than {NEWER}")
         self.update("--version", VERSION)
         self.assertEqual(self.installed(), VERSION)
 
