@@ -4,6 +4,8 @@
 # On Debian, Fedora, RHEL and Alpine, root gets the packages of Tutti's repository. Elsewhere, and for other users, it is the archive for any Linux with
 # glibc, in /usr/local or ~/.local. What is downloaded is used only if the checksums are signed with the key below. `tutti self-update` runs this script.
 set -eu
+# Applications of other users read what is installed.
+umask 022
 
 # The maintainers fill in where releases are published, and the public key of minisign (docs/project/releasing.md).
 address=https://tutti.invalid

@@ -99,17 +99,18 @@ class Fixture:
 
     def pack(self, dist):
         """Packs DIST as the archive for any Linux, with the script of the clone; symbols would take most of the time."""
-        name = f"tutti-{VERSION}-linux-{MACHINE}"
-        tree = self.work / name
-        (tree / "bin").mkdir(parents=True)
-        (tree / "modules").mkdir()
+        tree = self.work / f"tutti-{VERSION}-linux-{MACHINE}"
+        for part in ("bin", "include", "lib", "modules/java"):
+            (tree / part).mkdir(parents=True)
+        (tree / "modules/java/host.jar").touch()
         shutil.copytree(DIST / "share", tree / "share")
         run("strip", "-o", tree / "bin/tutti", DIST / "bin/tutti")
         (tree / "bin/tuttid").symlink_to("tutti")
         shutil.copy(self.clone / "packaging/install.sh", tree / "share/tutti/install.sh")
         (dist / "packages").mkdir(parents=True)
         self.tree = tree
-        self.archive(tree, dist / f"packages/{name}.tar.gz")
+        (tree / "modules").chmod(0o700)
+        run(self.clone / "packaging/build-packages", "tar", "--dist", tree, "--out", dist / "packages")
 
     def archive(self, tree, path):
         with tarfile.open(path, "w:gz", compresslevel=1) as archive:
@@ -123,7 +124,7 @@ class Fixture:
         name = f"tutti-{NEWER}-linux-{MACHINE}"
         tree = self.work / name
         shutil.rmtree(tree, ignore_errors=True)
-        shutil.copytree(self.tree, tree, symlinks=True)
+        run("tar", "-xzf", archive_of(self.dist / "packages"), "-C", self.work, f"--transform=s/^{self.tree.name}/{name}/")
         (tree / "bin/tutti").rename(tree / "bin/tutti.real")
         (tree / "bin/tutti").write_text(program.replace("NEWER", NEWER))
         (tree / "bin/tutti").chmod(0o755)
@@ -319,6 +320,8 @@ class Installation(unittest.TestCase):
         for path in fixture.public.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         shutil.copytree(self.kept, fixture.public, dirs_exist_ok=True)
+        for folder in (self.kept, self.home):
+            shutil.rmtree(folder)
 
     def install(self, *words, check=True, command=None):
         command = command or f"curl -fsSL {fixture.address}/install.sh | sh -s -- " + " ".join(words)
@@ -362,6 +365,19 @@ class Installation(unittest.TestCase):
         self.install()
         self.assertEqual(self.installed(), VERSION)
         self.assertEqual(sorted(path.name for path in (self.prefix / "lib/tutti").iterdir()), [VERSION, "current", "origin"])
+
+    def test_other_users_can_read_it_whatever_the_umask(self):
+        def closed(folder):
+            paths = [folder, *folder.rglob("*")]
+            self.assertGreater(len(paths), 10)
+            return [str(path) for path in paths if not path.is_symlink() and path.stat().st_mode & 0o055 not in (0o044, 0o055) or path.is_dir() and not path.stat().st_mode & 0o011]
+
+        self.install(command=f"umask 077 && curl -fsSL {fixture.address}/install.sh | sh")
+        self.assertEqual(closed(self.prefix), [])
+        if self.as_user:
+            # Root's tar has the permissions of the archive, and those of the umask for a folder without an entry.
+            run("tar", "-xzf", archive_of(self.release), "-C", self.home, umask=0o077)
+            self.assertEqual(closed(self.home / fixture.tree.name), [])
 
     def test_root_installs_the_archive_where_it_is_told(self):
         if not self.as_user:
