@@ -179,10 +179,11 @@ take_back() {
     done <"$work/kept"
 }
 
-# Runs at each end of the script.
+# Runs at each end of the script, also by a signal.
 leave() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
     [ "$1" -eq 0 ] || take_back || true
-    rm -rf "$work"
+    rm -rf "$work" ${new:+"$new" "$place/.current.$$"}
 }
 
 # manage COMMAND...: runs the package manager.
@@ -278,6 +279,7 @@ starts() {
     done
     kill "$server" 2>/dev/null || return 1
     wait "$server" || true
+    server=""
 }
 
 # Why it did not.
@@ -303,15 +305,20 @@ install_tar() {
     mkdir -p "$place" "$prefix/bin"
     new="$(mktemp -d "$place/.new.XXXXXX")"
     chmod 755 "$new"
-    tar -xzf "$work/$name.tar.gz" -C "$new" --no-same-owner
+    tar -xzf "$work/$name.tar.gz" -C "$new" --no-same-owner || fail "\`$name.tar.gz\` cannot be unpacked" "the reason is above"
     if ! starts "$new/$name/bin/tutti"; then
-        rm -rf "$new"
         fail "version $version does not start on this system, and nothing was changed: $(told)" "use the packages or the container image"
     fi
-    # The same version once more: a server that runs keeps the files that it has open.
-    [ ! -e "$place/$version" ] || mv -T "$place/$version" "$new/replaced"
-    mv -T "$new/$name" "$place/$version"
-    rm -rf "$new"
+    if [ -e "$place/$version" ]; then
+        # The same version once more: each file is replaced by a rename, so a server that runs finds a complete one at each moment.
+        (
+            cd "$new/$name"
+            find . -type d -exec mkdir -p "$place/$version/{}" \; -exec chmod 755 "$place/$version/{}" \;
+            find . ! -type d -exec mv -fT {} "$place/$version/{}" \;
+        )
+    else
+        mv -T "$new/$name" "$place/$version"
+    fi
     printf 'address=%s\nkey=%s\n' "$address" "$key" >"$place/origin"
     switch_to "$version"
     for program in tutti tuttid; do
@@ -360,6 +367,7 @@ main() {
     if [ -z "$prefix" ]; then
         if [ "$(id -u)" -eq 0 ]; then prefix=/usr/local; else prefix="${HOME:?}/.local"; fi
     fi
+    case "$prefix" in /*) ;; *) prefix="$PWD/$prefix" ;; esac
     place="$prefix/lib/tutti"
     if [ "$update" = yes ] && [ ! -L "$place/current" ]; then
         fail "there is no installation of the archive in $prefix" "install.sh makes one; packages are upgraded by the system"
@@ -374,8 +382,12 @@ main() {
     if [ "$method" = tar ] && { [ -e "$prefix/bin/tutti" ] || [ -L "$prefix/bin/tutti" ]; } && [ "$(readlink "$prefix/bin/tutti" || true)" != ../lib/tutti/current/bin/tutti ]; then
         fail "there is another program $prefix/bin/tutti" "remove it, or choose another --prefix"
     fi
-    work="$(mktemp -d)" kept=0
+    work="$(mktemp -d)" new="" server="" kept=0
     trap 'leave $?' EXIT
+    # A shell ends by a signal without the above.
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
     chosen="$version"
     [ -n "$version" ] || fetch_newest
     case "$version" in

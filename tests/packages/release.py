@@ -576,6 +576,41 @@ class Installation(unittest.TestCase):
         self.addCleanup(server.shutdown)
         self.refuses("cannot be fetched", "--from", f"http://127.0.0.1:{server.server_port}")
 
+    def test_a_signal_leaves_nothing_behind(self):
+        """At each step that another program does: unpacking, and each rename of an installation and of the same once more."""
+        script = self.home / "install.sh"
+        shutil.copy(fixture.public / "install.sh", script)
+        programs = self.home / "programs"
+        programs.mkdir()
+        path = self.environment["PATH"]
+        for again in (False, True):
+            for step in ("tar", "mv", *(["find"] if again else [])):
+                with self.subTest(step, again=again):
+                    program = programs / step
+                    # The script waits for the program, and then has the signal.
+                    program.write_text(f'#!/bin/sh\nPATH={path} {step} "$@"\nkill -TERM "$PPID"\n')
+                    program.chmod(0o755)
+                    self.environment["PATH"] = f"{programs}:{path}"
+                    done = self.install(command=f"sh {script}", check=False)
+                    self.assertEqual(done.returncode, 143, done.stdout + done.stderr)
+                    self.environment["PATH"] = path
+                    program.unlink()
+                    self.assertEqual(self.installed(), VERSION if again else None)
+                    self.assertLessEqual({path.name for path in self.home.iterdir()}, {"install.sh", "programs", ".local"})
+                    self.assertLessEqual({path.name for path in (self.prefix / "lib/tutti").iterdir()}, {VERSION, "current", "origin"})
+            self.install(command=f"sh {script}")
+            self.assertEqual(self.installed(), VERSION)
+
+    def test_a_full_disk_leaves_nothing_behind(self):
+        self.install()
+        programs = self.home / "programs"
+        programs.mkdir()
+        (programs / "tar").write_text('#!/bin/sh\n/bin/tar "$@"\necho "tar: No space left on device" >&2\nexit 2\n')
+        (programs / "tar").chmod(0o755)
+        self.environment["PATH"] = f"{programs}:{self.environment['PATH']}"
+        self.refuses("cannot be unpacked")
+        self.assertEqual(sorted(path.name for path in (self.prefix / "lib/tutti").iterdir()), [VERSION, "current", "origin"])
+
     def test_a_half_downloaded_script_does_nothing(self):
         script = (fixture.public / "install.sh").read_text(encoding="utf-8")
         lines = script.splitlines(keepends=True)
