@@ -3,7 +3,7 @@
 #
 # On Debian, Fedora, RHEL and Alpine, root gets the packages of Tutti's repository. Elsewhere, and for other users, it is the archive for any Linux with
 # glibc, in /usr/local or ~/.local. What is downloaded is used only if the checksums are signed with the key below. `tutti self-update` runs this script.
-set -eu
+set -euf
 # Applications of other users read what is installed.
 umask 022
 
@@ -211,6 +211,17 @@ installed() {
     esac
 }
 
+# Each package of Tutti that is installed, and the server: a host needs the server of its own version.
+packages() {
+    {
+        echo tutti
+        case "$method" in
+            deb) dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'tutti-*' 2>/dev/null | sed -n 's/^installed //p' | grep -v -- '-dbgsym$' || true ;;
+            rpm) rpm -qa --qf '%{NAME}\n' 'tutti-*' ;;
+        esac
+    } | sort -u
+}
+
 # put FILE: writes a file of the system, and says so.
 put() {
     say "Writing $1."
@@ -232,7 +243,8 @@ Signed-By: /etc/apt/keyrings/tutti.asc
 END
     export DEBIAN_FRONTEND=noninteractive
     manage apt-get update -q
-    manage apt-get install -y -q tutti
+    # shellcheck disable=SC2046
+    manage apt-get install -y -q --no-remove ${chosen:+--allow-downgrades} $(packages | sed "s/\$/=$(named "$version")-*/")
     say "Languages are packages of their own: apt search tutti-"
 }
 
@@ -247,7 +259,8 @@ gpgcheck=1
 repo_gpgcheck=1
 gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-tutti
 END
-    manage dnf install -y tutti
+    # shellcheck disable=SC2046
+    manage dnf install -y --refresh $(packages | sed "s/\$/-$(named "$version")/")
     say "Languages are packages of their own: dnf search tutti-"
 }
 
@@ -260,7 +273,12 @@ install_apk() {
         keep /etc/apk/repositories
         echo "$address/repository/apk" >>/etc/apk/repositories
     fi
-    manage apk add tutti
+    if [ -n "$chosen" ]; then
+        manage apk add -U "tutti~$(named "$version")"
+        say "\`apk upgrade\` keeps this version until you run: apk add tutti"
+    else
+        manage apk add -U -u "tutti>=$(named "$version")"
+    fi
     say "Languages are packages of their own: apk search tutti-"
 }
 
@@ -361,7 +379,10 @@ main() {
     [ -n "$method" ] || method="$(method_of_system)"
     case "$method" in
         tar) ;;
-        deb | rpm | apk) [ "$(id -u)" -eq 0 ] || fail "only root installs packages" "run this as root, or with --method tar" ;;
+        deb | rpm | apk)
+            [ "$(id -u)" -eq 0 ] || fail "only root installs packages" "run this as root, or with --method tar"
+            [ -z "$prefix" ] || fail "packages have their own places, and not those of --prefix" "leave it out, or add --method tar"
+            ;;
         *) fail "there is no method \`$method\`" "deb, rpm, apk or tar" ;;
     esac
     if [ -z "$prefix" ]; then
@@ -403,7 +424,7 @@ main() {
     fi
     case "$method" in
         tar) say "Tutti $version from $address: the archive for $(uname -m), into $place, with links in $prefix/bin." ;;
-        *) say "Tutti from $address: its repository of packages ($method) is added to this system, and the package tutti installed." ;;
+        *) say "Tutti $version from $address: its repository of packages ($method) is added to this system, and the package tutti installed." ;;
     esac
     [ "$dry" = no ] || return 0
     fetch_checksums

@@ -159,10 +159,17 @@ case "$(readlink -f "$0")" in */NEWER/bin/tutti) echo "not here" >&2; exit 1 ;; 
 """ + WORKS.partition("\n")[2]
 
 
-# A package manager: notes its words, and fails with the one that is in `fails`.
+# A package manager: notes its words, and fails with the one that is in `fails`. The packages of `has` are installed, with the version of `version`.
 MANAGER = """#!/bin/sh
-echo "${0##*/} $*" >>"$HOME/ran"
-[ "$1" != "$(cat "$HOME/fails")" ]
+has=$(cat "$HOME/has") version=$(cat "$HOME/version")
+case "${0##*/} $*" in
+    *Version*) [ -z "$version" ] || echo "installed $version-1~deb12" ;;
+    *Package*) for name in $has; do echo "installed $name"; done ;;
+    *VERSION*) [ -z "$version" ] || echo "$version" ;;
+    *NAME*) for name in $has; do echo "$name"; done ;;
+    *info*) [ -z "$version" ] || echo "tutti-$version-r1" ;;
+    *) echo "${0##*/} $*" >>"$HOME/ran" && [ "$1" != "$(cat "$HOME/fails")" ] ;;
+esac
 """
 
 
@@ -408,11 +415,12 @@ class Installation(unittest.TestCase):
             self.skipTest("this machine allows no mount namespace")
         managers = self.home / "managers"
         managers.mkdir()
-        for name in ("apt-get", "dnf", "apk"):
+        for name in ("apt-get", "dpkg-query", "dnf", "rpm", "apk"):
             (managers / name).write_text(MANAGER)
             (managers / name).chmod(0o755)
         self.environment["PATH"] = f"{managers}:{self.environment['PATH']}"
         self.fails("")
+        self.has("", "")
         for key in ("tutti.asc", "tutti.rsa.pub"):
             (self.release / key).write_text(f"the public key {key}\n")
         fixture.sign(self.release, VERSION)
@@ -422,8 +430,42 @@ class Installation(unittest.TestCase):
         (self.home / "ran").write_text("")
         (self.home / "fails").write_text(word)
 
+    def has(self, version, packages):
+        (self.home / "version").write_text(version)
+        (self.home / "has").write_text(packages)
+
     def ran(self):
         return (self.home / "ran").read_text().splitlines()
+
+    def test_the_version_is_asked_of_the_package_manager(self):
+        if not self.as_user:
+            self.skipTest("this is not root")
+        self.system()
+        deb, apk = VERSION.replace("-", "~"), re.sub(r"-([a-z]+)\.?", r"_\1", VERSION)
+        for method, first, back, hosts in [
+            ("deb", f"apt-get install -y -q --no-remove tutti={deb}-*", f"apt-get install -y -q --no-remove --allow-downgrades tutti={deb}-* tutti-node={deb}-* tutti-php8.2={deb}-*", "tutti-node tutti-node-dbgsym tutti-php8.2"),
+            ("rpm", f"dnf install -y --refresh tutti-{deb}", f"dnf install -y --refresh tutti-{deb} tutti-node-{deb}", "tutti-node"),
+            ("apk", f"apk add -U -u tutti>={apk}", f"apk add -U tutti~{apk}", "tutti-node"),
+        ]:
+            with self.subTest(method):
+                self.fails("")
+                self.has("", "")
+                self.install("--method", method)
+                self.assertEqual(self.ran()[-1], first)
+                self.has(NEWER, hosts)
+                self.fails("")
+                done = self.install("--method", method, check=False)
+                self.assertIn(f"offers {VERSION}, which is older than {NEWER}; hint: to go back to it: --version {VERSION}", done.stderr)
+                self.assertEqual(self.ran(), [])
+                self.install("--method", method, "--version", VERSION)
+                self.assertEqual(self.ran()[-1], back)
+                # A candidate of this version is older than it.
+                self.has({"apk": "99.0.0_rc1"}.get(method, "99.0.0~rc.1"), "")
+                fixture.newest("99.0.0")
+                self.assertIn("Tutti 99.0.0", self.install("--method", method, "--dry-run").stdout)
+                fixture.newest(VERSION)
+                done = self.install("--method", method, "--prefix", str(self.prefix), check=False)
+                self.assertIn("not those of --prefix; hint: leave it out, or add --method tar", done.stderr)
 
     def test_a_failed_package_manager_leaves_the_system_as_it_was(self):
         if not self.as_user:
