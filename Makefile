@@ -391,6 +391,7 @@ PORTED = $(if $(filter $(1),$(PORTABLE)),$(2),@: left out: $(1))
 PACKED = packaging/build-packages $(2) --dist $(TARGET)/portable/$(1) --out $(PACKAGES_OF)/$(2) $(if $(VERSION),--version $(VERSION))
 packages: ## packages for other systems, of DIST (`make build`): rpm and a tar archive for glibc 2.28 and later, apk for musl; each in DIST/KIND
 	@packaging/install-deps repository
+	$(CARGO) xtask notices $(DIST)/third-party.txt
 	for libc in $(PORTABLE); do PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable $$libc $(DIST) $(TARGET)/portable/$$libc; done
 	$(call PORTED,gnu,$(call PACKED,gnu,rpm))
 	$(call PORTED,gnu,$(call PACKED,gnu,tar))

@@ -110,6 +110,7 @@ class Fixture:
         (dist / "packages").mkdir(parents=True)
         self.tree = tree
         (tree / "modules").chmod(0o700)
+        (tree / "third-party.txt").write_text("licences\n")
         run(self.clone / "packaging/build-packages", "tar", "--dist", tree, "--out", dist / "packages")
 
     def archive(self, tree, path):
@@ -230,6 +231,19 @@ class Contents(unittest.TestCase):
         run("sh", "-c", 'umask 077 && exec "$@"', "sh", elsewhere / "packaging/release", VERSION, "--dist", dist, "--key", fixture.key, env=environment)
         for one in self.release.iterdir():
             self.assertEqual(one.read_bytes(), (dist / "release" / one.name).read_bytes(), one.name)
+
+    def test_packages_have_the_licences_of_what_is_inside(self):
+        with tarfile.open(archive_of(self.release)) as archive:
+            self.assertEqual(archive.extractfile(f"{fixture.tree.name}/third-party.txt").read(), b"licences\n")
+        licences = fixture.tree / "third-party.txt"
+        licences.rename(fixture.work / "licences")
+        try:
+            for kind in ("rpm", "apk", "tar"):
+                done = run(fixture.clone / "packaging/build-packages", kind, "--dist", fixture.tree, "--out", fixture.work / "packed", check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("has no third-party.txt", done.stderr)
+        finally:
+            (fixture.work / "licences").rename(licences)
 
     def test_the_notes_are_the_changelogs(self):
         notes = (self.release / f"release-notes-{VERSION}.md").read_text(encoding="utf-8")
