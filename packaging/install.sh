@@ -261,7 +261,8 @@ gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-tutti
 END
     # shellcheck disable=SC2046
     manage dnf install -y --refresh $(packages | sed "s/\$/-$(named "$version")/")
-    say "Languages are packages of their own: dnf search tutti-"
+    say "Languages are packages of their own: dnf search tutti- (PHP, Python, Perl and Ruby: in the container images)"
+    say "Start the server, now and with the system: systemctl enable --now tutti"
 }
 
 install_apk() {
@@ -279,7 +280,8 @@ install_apk() {
     else
         manage apk add -U -u "tutti>=$(named "$version")"
     fi
-    say "Languages are packages of their own: apk search tutti-"
+    say "Languages are packages of their own: apk search tutti- (PHP, Python, Perl and Ruby: in the container images)"
+    say "Start the server, now and with the system: rc-update add tutti && rc-service tutti start"
 }
 
 # starts PROGRAM: it is this version, and a server of it starts.
@@ -350,6 +352,7 @@ install_tar() {
         fail "version $version does not start at its place" "remove $place and $prefix/bin/tutti"
     fi
     say "Installed: $prefix/bin/tutti is version $version."
+    [ -n "$old" ] || say "Start the server: $prefix/bin/tuttid (PHP, Python, Perl and Ruby: in the container images)"
     [ -z "$old" ] || [ "$old" = "$version" ] || say "A server that runs continues with $old until you run: $prefix/bin/tutti upgrade. Then you may remove $place/$old."
     case ":$PATH:" in
         *":$prefix/bin:"*) ;;
