@@ -384,10 +384,10 @@ release: ## dist/release: all that is published of VERSION, signed with KEY or U
 	packaging/reproducible $(MAKE) --no-print-directory site
 	@$(PUT_TOGETHER)
 
-# PUBLIC: a copy of what the server of releases has; GPG_KEY and APK_KEY: files with the secret keys of the repositories.
+# PUBLIC: a copy of what the server of releases has; KEY: minisign's secret key; GPG_KEY and APK_KEY: files with the secret keys of the repositories.
 publish: ## add dist/release to PUBLIC (dist/public): releases, repositories for apt, dnf and apk, documents (docs/project/releasing.md)
-	@packaging/install-deps repository
-	packaging/publish $(DIST)/release $(or $(PUBLIC),$(DIST)/public) $(REPOSITORY_KEYS) $(if $(REHEARSAL),--again)
+	@packaging/install-deps repository release
+	packaging/publish $(DIST)/release $(or $(PUBLIC),$(DIST)/public) $(if $(KEY),--key $(KEY)) $(REPOSITORY_KEYS) $(if $(REHEARSAL),--again)
 
 # VERSION: another than that of Cargo.toml, for a release candidate. PACKAGES: where they are written.
 PACKAGES_OF = $(or $(PACKAGES_FOLDER),$(DIST))
@@ -398,6 +398,7 @@ PACKED = packaging/build-packages $(2) --dist $(TARGET)/portable/$(1) --out $(PA
 packages: ## packages for other systems, of DIST (`make build`): rpm and a tar archive for glibc 2.28 and later, apk for musl; each in DIST/KIND
 	@packaging/install-deps repository
 	rm -rf $(PACKAGES_OF)/rpm $(PACKAGES_OF)/tar $(PACKAGES_OF)/apk
+	$(CARGO) xtask notices $(DIST)/third-party.txt
 	for libc in $(PORTABLE); do PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable $$libc $(DIST) $(TARGET)/portable/$$libc; done
 	$(call PORTED,gnu,$(call PACKED,gnu,rpm))
 	$(call PORTED,gnu,$(call PACKED,gnu,tar))

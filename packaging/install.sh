@@ -3,7 +3,9 @@
 #
 # On Debian, Fedora, RHEL and Alpine, root gets the packages of Tutti's repository. Elsewhere, and for other users, it is the archive for any Linux with
 # glibc, in /usr/local or ~/.local. What is downloaded is used only if the checksums are signed with the key below. `tutti self-update` runs this script.
-set -eu
+set -euf
+# Applications of other users read what is installed.
+umask 022
 
 # The maintainers fill in where releases are published, and the public key of minisign (docs/project/releasing.md).
 address=https://tutti.invalid
@@ -82,25 +84,51 @@ signed_by_openssl() {
     { printf '\060\052\060\005\006\003\053\145\160\003\041\000' && bytes "$work/key" 11 32; } >"$work/key.der"
     bytes "$work/signature" 11 64 >"$work/plain"
     openssl dgst -blake2b512 -binary "$1" >"$work/hash" || return 1
-    { cat "$work/plain" && sed -n 's/^trusted comment: //p' "$1.minisig" | tr -d '\n'; } >"$work/commented"
+    { cat "$work/plain" && sed -n '3s/^trusted comment: //p' "$1.minisig" | tr -d '\n'; } >"$work/commented"
     openssl pkeyutl -verify -rawin -pubin -keyform DER -inkey "$work/key.der" -in "$work/hash" -sigfile "$work/plain" >/dev/null 2>&1 &&
         openssl pkeyutl -verify -rawin -pubin -keyform DER -inkey "$work/key.der" -in "$work/commented" -sigfile "$work/global" >/dev/null 2>&1
+}
+
+# is_signed FILE: FILE.minisig is the publisher's signature of it.
+is_signed() {
+    if has minisign; then
+        minisign -V -q -P "$key" -m "$1" >/dev/null 2>&1
+    elif has openssl && openssl version | grep -q '^OpenSSL [3-9]'; then
+        signed_by_openssl "$1"
+    else
+        fail "there is nothing to check the signature with" "install minisign, or OpenSSL 3"
+    fi
+}
+
+# The newest version: `latest` is a signature of nothing, whose comment has it and the day. A minor version has fixes for a year, so an older statement
+# names none that has them, and the server may hide newer ones.
+fetch_newest() {
+    fetch latest "$work/latest.minisig"
+    : >"$work/latest"
+    is_signed "$work/latest" || fail "\`$address/latest\` is not signed with the key $key" "do not use this server; tell the maintainers"
+    newest="$(sed -n '3s/^trusted comment: tutti latest //p' "$work/latest.minisig")"
+    version="${newest% *}" day="${newest#* }"
+    case "$day" in
+        [0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]) ;;
+        *) fail "\`$address/latest\` names no version and day" "tell the maintainers" ;;
+    esac
+    [ "$(printf '%s' "$day" | tr -d -)" -ge "$(($(date -u +%Y%m%d) - 10000))" ] ||
+        fail "$address says that $version is the newest version, as of $day, more than a year ago" "check this machine's date; ask the maintainers for the newest version, and give it with --version"
+    say "The newest version is $version, as the publisher has signed on $day."
+}
+
+# is_older VERSION OTHER: in the notation of any kind of package. A release candidate comes before its release.
+is_older() {
+    [ "$1" != "$2" ] && [ "$(printf '%s\n' "$1" "$2" | sed -E 's/[-~_]/.0./; t; s/$/.1/' | sort -V | head -n 1)" = "$(printf '%s\n' "$1" | sed -E 's/[-~_]/.0./; t; s/$/.1/')" ]
 }
 
 # The list of checksums of this version, whose signature is the publisher's.
 fetch_checksums() {
     fetch "releases/$version/SHA256SUMS" "$work/SHA256SUMS"
     fetch "releases/$version/SHA256SUMS.minisig" "$work/SHA256SUMS.minisig"
-    if has minisign; then
-        minisign -V -q -P "$key" -m "$work/SHA256SUMS" >/dev/null 2>&1 || signed=no
-    elif has openssl && openssl version | grep -q '^OpenSSL [3-9]'; then
-        signed_by_openssl "$work/SHA256SUMS" || signed=no
-    else
-        fail "there is nothing to check the signature with" "install minisign, or OpenSSL 3"
-    fi
-    [ "${signed:-yes}" = yes ] || fail "the checksums of $version are not signed with the key $key" "do not use this download; tell the maintainers"
-    # An old release, offered as this one, is signed as the old one.
-    grep -qx "trusted comment: tutti $version" "$work/SHA256SUMS.minisig" || fail "the signature is of another version than $version" "do not use this download; tell the maintainers"
+    is_signed "$work/SHA256SUMS" || fail "the checksums of $version are not signed with the key $key" "do not use this download; tell the maintainers"
+    # An old release, offered as this one, is signed as the old one. Only the third line is signed: minisign ignores what follows the fourth.
+    [ "$(sed -n 3p "$work/SHA256SUMS.minisig")" = "trusted comment: tutti $version" ] || fail "the signature is of another version than $version" "do not use this download; tell the maintainers"
     say "The checksums of $version are signed with the key $key."
 }
 
@@ -133,9 +161,71 @@ system_name() {
     sed -n "s/^$1=//p" /etc/os-release | tr -d "\"'"
 }
 
+# keep FILE: copies a file that is going to be changed, for `take_back`.
+keep() {
+    kept=$((kept + 1))
+    [ ! -e "$1" ] || cp -p "$1" "$work/kept.$kept"
+    printf '%s\n' "$1" >>"$work/kept"
+}
+
+# Brings back the files of the system as they were.
+take_back() {
+    [ -e "$work/kept" ] || return 0
+    number=0
+    while read -r file; do
+        number=$((number + 1))
+        if [ -e "$work/kept.$number" ]; then cp -p "$work/kept.$number" "$file"; else rm -f "$file"; fi
+        say "Taken back: $file."
+    done <"$work/kept"
+}
+
+# Runs at each end of the script, also by a signal.
+leave() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    [ "$1" -eq 0 ] || take_back || true
+    rm -rf "$work" ${new:+"$new" "$place/.current.$$"}
+}
+
+# manage COMMAND...: runs the package manager.
+manage() {
+    say "Running: $*"
+    "$@" || fail "\`$*\` failed" "the reason is above"
+}
+
+# named VERSION: as packages of this kind have it.
+named() {
+    case "$method" in
+        deb | rpm) printf '%s\n' "$1" | tr - '~' ;;
+        apk) printf '%s\n' "$1" | sed -E 's/-([a-z]+)[.]?/_\1/' ;;
+        tar) printf '%s\n' "$1" ;;
+    esac
+}
+
+# The version that is installed, or nothing.
+installed() {
+    case "$method" in
+        deb) dpkg-query -W -f '${db:Status-Status} ${Version}\n' tutti 2>/dev/null | sed -n 's/^installed \([^-]*\)-.*/\1/p' ;;
+        rpm) rpm -q --qf '%{VERSION}\n' tutti 2>/dev/null | grep '^[0-9]' || true ;;
+        apk) apk info -e -v tutti 2>/dev/null | sed -n 's/^tutti-\([0-9].*\)-r[0-9]*$/\1/p' ;;
+        tar) readlink "$place/current" || true ;;
+    esac
+}
+
+# Each package of Tutti that is installed, and the server: a host needs the server of its own version.
+packages() {
+    {
+        echo tutti
+        case "$method" in
+            deb) dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'tutti-*' 2>/dev/null | sed -n 's/^installed //p' | grep -v -- '-dbgsym$' || true ;;
+            rpm) rpm -qa --qf '%{NAME}\n' 'tutti-*' ;;
+        esac
+    } | sort -u
+}
+
 # put FILE: writes a file of the system, and says so.
 put() {
     say "Writing $1."
+    keep "$1"
     mkdir -p "$(dirname "$1")"
     cat >"$1"
     chmod 644 "$1"
@@ -143,16 +233,18 @@ put() {
 
 install_deb() {
     fetch_checked tutti.asc
-    put /usr/share/keyrings/tutti.asc <"$work/tutti.asc"
+    put /etc/apt/keyrings/tutti.asc <"$work/tutti.asc"
     put /etc/apt/sources.list.d/tutti.sources <<END
 Types: deb
 URIs: $address/repository/apt
 Suites: $(system_name VERSION_CODENAME)
 Components: main
-Signed-By: /usr/share/keyrings/tutti.asc
+Signed-By: /etc/apt/keyrings/tutti.asc
 END
-    say "Running: apt-get update && apt-get install tutti"
-    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q tutti
+    export DEBIAN_FRONTEND=noninteractive
+    manage apt-get update -q
+    # shellcheck disable=SC2046
+    manage apt-get install -y -q --no-remove ${chosen:+--allow-downgrades} $(packages | sed "s/\$/=$(named "$version")-*/")
     say "Languages are packages of their own: apt search tutti-"
 }
 
@@ -167,9 +259,10 @@ gpgcheck=1
 repo_gpgcheck=1
 gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-tutti
 END
-    say "Running: dnf install tutti"
-    dnf install -y tutti
-    say "Languages are packages of their own: dnf search tutti-"
+    # shellcheck disable=SC2046
+    manage dnf install -y --refresh $(packages | sed "s/\$/-$(named "$version")/")
+    say "Languages are packages of their own: dnf search tutti- (PHP, Python, Perl and Ruby: in the container images)"
+    say "Start the server, now and with the system: systemctl enable --now tutti"
 }
 
 install_apk() {
@@ -178,11 +271,17 @@ install_apk() {
     put "/etc/apk/keys/$name" <"$work/$name"
     if ! grep -qxF "$address/repository/apk" /etc/apk/repositories; then
         say "Adding $address/repository/apk to /etc/apk/repositories."
+        keep /etc/apk/repositories
         echo "$address/repository/apk" >>/etc/apk/repositories
     fi
-    say "Running: apk add tutti"
-    apk add tutti
-    say "Languages are packages of their own: apk search tutti-"
+    if [ -n "$chosen" ]; then
+        manage apk add -U "tutti~$(named "$version")"
+        say "\`apk upgrade\` keeps this version until you run: apk add tutti"
+    else
+        manage apk add -U -u "tutti>=$(named "$version")"
+    fi
+    say "Languages are packages of their own: apk search tutti- (PHP, Python, Perl and Ruby: in the container images)"
+    say "Start the server, now and with the system: rc-update add tutti && rc-service tutti start"
 }
 
 # starts PROGRAM: it is this version, and a server of it starts.
@@ -200,6 +299,7 @@ starts() {
     done
     kill "$server" 2>/dev/null || return 1
     wait "$server" || true
+    server=""
 }
 
 # Why it did not.
@@ -225,16 +325,20 @@ install_tar() {
     mkdir -p "$place" "$prefix/bin"
     new="$(mktemp -d "$place/.new.XXXXXX")"
     chmod 755 "$new"
-    tar -xzf "$work/$name.tar.gz" -C "$new" --no-same-owner
+    tar -xzf "$work/$name.tar.gz" -C "$new" --no-same-owner || fail "\`$name.tar.gz\` cannot be unpacked" "the reason is above"
     if ! starts "$new/$name/bin/tutti"; then
-        rm -rf "$new"
         fail "version $version does not start on this system, and nothing was changed: $(told)" "use the packages or the container image"
     fi
-    old="$(readlink "$place/current" || true)"
-    # The same version once more: a server that runs keeps the files that it has open.
-    [ ! -e "$place/$version" ] || mv -T "$place/$version" "$new/replaced"
-    mv -T "$new/$name" "$place/$version"
-    rm -rf "$new"
+    if [ -e "$place/$version" ]; then
+        # The same version once more: each file is replaced by a rename, so a server that runs finds a complete one at each moment.
+        (
+            cd "$new/$name"
+            find . -type d -exec mkdir -p "$place/$version/{}" \; -exec chmod 755 "$place/$version/{}" \;
+            find . ! -type d -exec mv -fT {} "$place/$version/{}" \;
+        )
+    else
+        mv -T "$new/$name" "$place/$version"
+    fi
     printf 'address=%s\nkey=%s\n' "$address" "$key" >"$place/origin"
     switch_to "$version"
     for program in tutti tuttid; do
@@ -248,6 +352,7 @@ install_tar() {
         fail "version $version does not start at its place" "remove $place and $prefix/bin/tutti"
     fi
     say "Installed: $prefix/bin/tutti is version $version."
+    [ -n "$old" ] || say "Start the server: $prefix/bin/tuttid (PHP, Python, Perl and Ruby: in the container images)"
     [ -z "$old" ] || [ "$old" = "$version" ] || say "A server that runs continues with $old until you run: $prefix/bin/tutti upgrade. Then you may remove $place/$old."
     case ":$PATH:" in
         *":$prefix/bin:"*) ;;
@@ -277,12 +382,16 @@ main() {
     [ -n "$method" ] || method="$(method_of_system)"
     case "$method" in
         tar) ;;
-        deb | rpm | apk) [ "$(id -u)" -eq 0 ] || fail "only root installs packages" "run this as root, or with --method tar" ;;
+        deb | rpm | apk)
+            [ "$(id -u)" -eq 0 ] || fail "only root installs packages" "run this as root, or with --method tar"
+            [ -z "$prefix" ] || fail "packages have their own places, and not those of --prefix" "leave it out, or add --method tar"
+            ;;
         *) fail "there is no method \`$method\`" "deb, rpm, apk or tar" ;;
     esac
     if [ -z "$prefix" ]; then
         if [ "$(id -u)" -eq 0 ]; then prefix=/usr/local; else prefix="${HOME:?}/.local"; fi
     fi
+    case "$prefix" in /*) ;; *) prefix="$PWD/$prefix" ;; esac
     place="$prefix/lib/tutti"
     if [ "$update" = yes ] && [ ! -L "$place/current" ]; then
         fail "there is no installation of the archive in $prefix" "install.sh makes one; packages are upgraded by the system"
@@ -297,28 +406,28 @@ main() {
     if [ "$method" = tar ] && { [ -e "$prefix/bin/tutti" ] || [ -L "$prefix/bin/tutti" ]; } && [ "$(readlink "$prefix/bin/tutti" || true)" != ../lib/tutti/current/bin/tutti ]; then
         fail "there is another program $prefix/bin/tutti" "remove it, or choose another --prefix"
     fi
-    work="$(mktemp -d)"
-    trap 'rm -rf "$work"' EXIT
+    work="$(mktemp -d)" new="" server="" kept=0
+    trap 'leave $?' EXIT
+    # A shell ends by a signal without the above.
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
     chosen="$version"
-    if [ -z "$version" ]; then
-        fetch latest "$work/latest"
-        version="$(head -n 1 "$work/latest")"
-    fi
+    [ -n "$version" ] || fetch_newest
     case "$version" in
         *[!0-9A-Za-z.-]* | .* | -* | '') fail "\`$version\` is no version" "give one with --version" ;;
     esac
-    if [ "$update" = yes ]; then
-        old="$(readlink "$place/current")"
-        if [ "$old" = "$version" ]; then
-            say "Version $version is the newest, and it is installed."
-            return
-        fi
-        newest="$(printf '%s\n%s\n' "$old" "$version" | sed 's/-/~/' | sort -V | tail -n 1 | sed 's/~/-/')"
-        [ "$newest" = "$version" ] || [ -n "$chosen" ] || fail "$address offers $version, which is older than $old" "to go back to it: --version $version"
+    old="$(installed)"
+    if [ "$update" = yes ] && [ "$old" = "$version" ]; then
+        say "Version $version is the newest, and it is installed."
+        return
+    fi
+    if [ -n "$old" ] && [ -z "$chosen" ] && is_older "$(named "$version")" "$old"; then
+        fail "$address offers $version, which is older than $old" "to go back to it: --version $version"
     fi
     case "$method" in
         tar) say "Tutti $version from $address: the archive for $(uname -m), into $place, with links in $prefix/bin." ;;
-        *) say "Tutti from $address: its repository of packages ($method) is added to this system, and the package tutti installed." ;;
+        *) say "Tutti $version from $address: its repository of packages ($method) is added to this system, and the package tutti installed." ;;
     esac
     [ "$dry" = no ] || return 0
     fetch_checksums

@@ -105,7 +105,7 @@ class Repository:
             shutil.copy(file, folder)
         (folder / "SHA256SUMS").write_text(run("sha256sum", "--", *sorted(file.name for file in folder.iterdir()), cwd=folder))
         run("minisign", "-S", "-s", self.minisign, "-m", folder / "SHA256SUMS", "-t", f"tutti {version}")
-        run(ROOT / "packaging/publish", folder, self.public, *given)
+        run(ROOT / "packaging/publish", folder, self.public, "--key", self.minisign, *given)
         for _ in range(300):
             assert self.server.poll() is None, (WORK / "log").read_text()
             try:
@@ -452,7 +452,7 @@ class Archive(Booted):
     """The archive, on a system that has no package of it."""
 
     title, name, suite = "Archive for any Linux", "tar", "bookworm"
-    tutti = "/opt/tutti/bin/tutti"
+    tutti = "/opt/tutti/current/bin/tutti"
     origin = "from the archive"
 
     def archive(self, name):
@@ -461,28 +461,37 @@ class Archive(Booted):
     def versions(self):
         return [version_of(self.archive(name)) for name in ("old", "new")]
 
-    def commands(self):
-        # It is downloaded from the same place as the others.
-        return [[re.sub(r"tutti-[^ ]*[.]tar[.]gz", "/packages/old/tar/" + self.archive("old").name, command), says] for command, says in section(self.title)]
+    def commands(self, name="old"):
+        """The section's commands with an archive, which is downloaded from the same place as the others, and its folder."""
+        archive = self.archive(name).name
+        named = {r"tutti-\S*[.]tar[.]gz": f"/packages/{name}/tar/{archive}", r"(?<=ln -s )tutti-\S*": archive.removesuffix(".tar.gz")}
+        found = section(self.title)
+        for pattern, text in named.items():
+            found = [[re.sub(pattern, text, command), says] for command, says in found]
+        return found
 
     def version(self):
-        # The programs of both are one: which archive was unpacked last.
-        return self.run("cat /root/unpacked").stdout.strip()
+        """The version whose folder the running server was started from: the programs of both may be one."""
+        (main,), _ = self.processes()
+        return version_of(Path(self.run(f"readlink /proc/{main}/exe").stdout.strip()).parent.parent)
 
     def installs(self):
-        super().installs()
-        self.run(f"echo {self.versions()[0]} >/root/unpacked")
+        # The last two are an upgrade, and the way back.
+        for command, says in self.commands()[:-2]:
+            self.do(command, says)
 
-    def unpack(self, name):
-        unpack = next(command for command, _ in self.commands() if command.startswith("tar ")).replace("/old/tar/" + self.archive("old").name, f"/{name}/tar/" + self.archive(name).name)
-        said = self.run(f"{unpack} && {self.back} && echo {dict(zip(('old', 'new'), self.versions()))[name]} >/root/unpacked")
-        return said.stdout + said.stderr
+    def switch(self, name):
+        return self.run(" && ".join(command for command, _ in self.commands(name)[-2:]))
 
     def upgrade(self):
-        return self.unpack("new")
+        unpack = next(command for command, _ in self.commands("new") if command.startswith("tar "))
+        self.run(unpack)
+        done = self.switch("new")
+        return done.stdout + done.stderr
 
     def go_back(self, old):
-        return self.unpack("old")
+        done = self.switch("old")
+        return done.stdout + done.stderr
 
 
 class Script:

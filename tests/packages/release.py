@@ -90,6 +90,8 @@ class Fixture:
         change(self.clone / "packaging/install.sh", "address=https://tutti.invalid", f"address={self.address}")
         change(self.clone / "packaging/install.sh", "\nkey=\n", f"\nkey={self.public_key}\n")
         change(self.clone / "Cargo.toml", "https://tutti.invalid/tutti", "https://tutti.example/tutti")
+        change(self.clone / "packaging/debian/control.in", "maintainers@tutti.example", "maintainers@localhost")
+        change(self.clone / "packaging/debian/control.in", "https://tutti.invalid/", f"{self.address}/")
         text = (self.clone / "CHANGELOG.md").read_text(encoding="utf-8")
         (self.clone / "CHANGELOG.md").write_text(re.sub(rf"^(## {re.escape(VERSION)}), .*$", r"\1, 2026-01-02", text, flags=re.M), encoding="utf-8")
         commit(self.clone)
@@ -101,17 +103,19 @@ class Fixture:
 
     def pack(self, dist):
         """Packs DIST as the archive for any Linux, with the script of the clone; symbols would take most of the time."""
-        name = f"tutti-{VERSION}-linux-{MACHINE}"
-        tree = self.work / name
-        (tree / "bin").mkdir(parents=True)
-        (tree / "modules").mkdir()
+        tree = self.work / f"tutti-{VERSION}-linux-{MACHINE}"
+        for part in ("bin", "include", "lib", "modules/java"):
+            (tree / part).mkdir(parents=True)
+        (tree / "modules/java/host.jar").touch()
         shutil.copytree(DIST / "share", tree / "share")
         run("strip", "-o", tree / "bin/tutti", DIST / "bin/tutti")
         (tree / "bin/tuttid").symlink_to("tutti")
         shutil.copy(self.clone / "packaging/install.sh", tree / "share/tutti/install.sh")
         (dist / "packages").mkdir(parents=True)
         self.tree = tree
-        self.archive(tree, dist / f"packages/{name}.tar.gz")
+        (tree / "modules").chmod(0o700)
+        (tree / "third-party.txt").write_text("licences\n")
+        run(self.clone / "packaging/build-packages", "tar", "--dist", tree, "--out", dist / "packages")
 
     def archive(self, tree, path):
         with tarfile.open(path, "w:gz", compresslevel=1) as archive:
@@ -121,14 +125,14 @@ class Fixture:
         return run(clone / "packaging/release", VERSION, "--dist", dist, *(["--key", self.key] if key else []), *words, check=check)
 
     def publish(self, release, *words, check=True):
-        return run(self.clone / "packaging/publish", release, self.public, *words, check=check)
+        return run(self.clone / "packaging/publish", release, self.public, "--key", self.key, *words, check=check)
 
     def newer(self, program):
         """Publishes a release of a newer version, whose program is this script, which has this version's as `tutti.real`."""
         name = f"tutti-{NEWER}-linux-{MACHINE}"
         tree = self.work / name
         shutil.rmtree(tree, ignore_errors=True)
-        shutil.copytree(self.tree, tree, symlinks=True)
+        run("tar", "-xzf", archive_of(self.dist / "packages"), "-C", self.work, f"--transform=s/^{self.tree.name}/{name}/")
         (tree / "bin/tutti").rename(tree / "bin/tutti.real")
         (tree / "bin/tutti").write_text(program.replace("NEWER", NEWER))
         (tree / "bin/tutti").chmod(0o755)
@@ -139,6 +143,9 @@ class Fixture:
         shutil.copy(self.clone / "packaging/install.sh", release)
         self.sign(release, NEWER)
         self.publish(release, "--again")
+
+    def newest(self, version, *day, key=None):
+        run(self.clone / "packaging/sign-latest", version, key or self.key, self.public / "latest", *day)
 
     def sign(self, release, comment, key=None):
         names = sorted(path.name for path in release.iterdir() if not path.name.startswith("SHA256SUMS"))
@@ -159,6 +166,20 @@ exit 127
 FAILS_AT_ITS_PLACE = """#!/bin/sh
 case "$(readlink -f "$0")" in */NEWER/bin/tutti) echo "not here" >&2; exit 1 ;; esac
 """ + WORKS.partition("\n")[2]
+
+
+# A package manager: notes its words, and fails with the one that is in `fails`. The packages of `has` are installed, with the version of `version`.
+MANAGER = """#!/bin/sh
+has=$(cat "$HOME/has") version=$(cat "$HOME/version")
+case "${0##*/} $*" in
+    *Version*) [ -z "$version" ] || echo "installed $version-1~deb12" ;;
+    *Package*) for name in $has; do echo "installed $name"; done ;;
+    *VERSION*) [ -z "$version" ] || echo "$version" ;;
+    *NAME*) for name in $has; do echo "$name"; done ;;
+    *info*) [ -z "$version" ] || echo "tutti-$version-r1" ;;
+    *) echo "${0##*/} $*" >>"$HOME/ran" && [ "$1" != "$(cat "$HOME/fails")" ] ;;
+esac
+"""
 
 
 class Refusals(unittest.TestCase):
@@ -184,6 +205,8 @@ class Refusals(unittest.TestCase):
             ("packaging/install.sh", fixture.address, "https://tutti.invalid", "the address in packaging/install.sh is a placeholder", True),
             ("Cargo.toml", "https://tutti.example/tutti", "https://tutti.invalid/tutti", "the repository in Cargo.toml is a placeholder", True),
             ("packaging/install.sh", f"key={fixture.public_key}", "key=", "has no public key", True),
+            ("packaging/debian/control.in", "maintainers@localhost", "maintainers@tutti.example", "the maintainer in packaging/debian/control.in is a placeholder", True),
+            ("packaging/debian/control.in", f"Homepage: {fixture.address}/", "Homepage: https://tutti.invalid/", "the homepage in packaging/debian/control.in is a placeholder", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", f"## {VERSION}, not released yet", "has no date", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", "## 0.0.8, 2026-01-02", f"has no entry for {VERSION}", False),
             ("packaging/helm/tutti/Chart.yaml", f"appVersion: {VERSION}", "appVersion: 0.0.8", "the chart is of version 0.0.8", False),
@@ -233,6 +256,19 @@ class Contents(unittest.TestCase):
         run("sh", "-c", 'umask 077 && exec "$@"', "sh", elsewhere / "packaging/release", VERSION, "--dist", dist, "--key", fixture.key, env=environment)
         for one in self.release.iterdir():
             self.assertEqual(one.read_bytes(), (dist / "release" / one.name).read_bytes(), one.name)
+
+    def test_packages_have_the_licences_of_what_is_inside(self):
+        with tarfile.open(archive_of(self.release)) as archive:
+            self.assertEqual(archive.extractfile(f"{fixture.tree.name}/third-party.txt").read(), b"licences\n")
+        licences = fixture.tree / "third-party.txt"
+        licences.rename(fixture.work / "licences")
+        try:
+            for kind in ("rpm", "apk", "tar"):
+                done = run(fixture.clone / "packaging/build-packages", kind, "--dist", fixture.tree, "--out", fixture.work / "packed", check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("has no third-party.txt", done.stderr)
+        finally:
+            (fixture.work / "licences").rename(licences)
 
     def test_the_notes_are_the_changelogs(self):
         notes = (self.release / f"release-notes-{VERSION}.md").read_text(encoding="utf-8")
@@ -285,7 +321,8 @@ class Publication(unittest.TestCase):
         return self.release
 
     def latest(self):
-        return (fixture.public / "latest").read_text().strip(), (fixture.public / "install.sh").read_text()
+        comment = (fixture.public / "latest").read_text().splitlines()[2]
+        return comment.removeprefix("trusted comment: tutti latest ").split()[0], (fixture.public / "install.sh").read_text()
 
     def test_the_highest_version_is_the_latest(self):
         before = self.latest()
@@ -321,7 +358,7 @@ class Verification(unittest.TestCase):
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(dir=fixture.work))
         self.release = shutil.copytree(fixture.dist / "release", self.folder / "release")
-        text = (ROOT / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("PUBLIC_KEY", fixture.public_key)
+        text = (ROOT / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}").replace("PUBLIC_KEY", fixture.public_key)
         # Building again is what `make test-reproducible` does.
         self.commands = [
             line[2:] for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S) if "make release" not in block for line in block.splitlines() if line.startswith("$ ")
@@ -334,7 +371,7 @@ class Verification(unittest.TestCase):
 
     def test_an_intact_release_passes(self):
         run("git", "tag", "-f", f"v{VERSION}", cwd=fixture.clone)
-        self.assertGreaterEqual(len(self.commands), 5)
+        self.assertGreaterEqual(len(self.commands), 6)
         self.assertEqual(self.verify(), [])
 
     def test_each_change_is_found(self):
@@ -347,6 +384,21 @@ class Verification(unittest.TestCase):
                 path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1:])
                 self.assertTrue(1 <= len(self.verify()) <= most, self.verify())
                 path.write_bytes(data)
+
+    def test_an_old_list_does_not_pass_for_this_release(self):
+        """The list of an old release, with its signature, in place of this one's; minisign ignores the line that is appended."""
+        run("git", "tag", "-f", f"v{VERSION}", cwd=fixture.clone)
+        archive = archive_of(self.release)
+        old = archive_of(self.release, f"tutti-0.0.9-linux-{MACHINE}")
+        archive.rename(old)
+        fixture.sign(self.release, "0.0.9")
+        old.rename(archive)
+        with (self.release / "SHA256SUMS.minisig").open("a") as signature:
+            signature.write(f"trusted comment: tutti {VERSION}\n")
+        failed = self.verify()
+        self.assertTrue(any(command.startswith("sed ") for command in failed), failed)
+        self.assertTrue(any(archive.name in command for command in failed), failed)
+        self.assertFalse(any("minisign" in command for command in failed), failed)
 
     def test_another_commit_is_found(self):
         run("git", "tag", "-f", f"v{VERSION}", "HEAD~1", cwd=fixture.clone)
@@ -372,6 +424,8 @@ class Installation(unittest.TestCase):
         for path in fixture.public.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         shutil.copytree(self.kept, fixture.public, dirs_exist_ok=True)
+        for folder in (self.kept, self.home):
+            shutil.rmtree(folder)
 
     def install(self, *words, check=True, command=None):
         command = command or f"curl -fsSL {fixture.address}/install.sh | sh -s -- " + " ".join(words)
@@ -416,6 +470,19 @@ class Installation(unittest.TestCase):
         self.assertEqual(self.installed(), VERSION)
         self.assertEqual(sorted(path.name for path in (self.prefix / "lib/tutti").iterdir()), [VERSION, "current", "origin"])
 
+    def test_other_users_can_read_it_whatever_the_umask(self):
+        def closed(folder):
+            paths = [folder, *folder.rglob("*")]
+            self.assertGreater(len(paths), 10)
+            return [str(path) for path in paths if not path.is_symlink() and path.stat().st_mode & 0o055 not in (0o044, 0o055) or path.is_dir() and not path.stat().st_mode & 0o011]
+
+        self.install(command=f"umask 077 && curl -fsSL {fixture.address}/install.sh | sh")
+        self.assertEqual(closed(self.prefix), [])
+        if self.as_user:
+            # Root's tar has the permissions of the archive, and those of the umask for a folder without an entry.
+            run("tar", "-xzf", archive_of(self.release), "-C", self.home, umask=0o077)
+            self.assertEqual(closed(self.home / fixture.tree.name), [])
+
     def test_root_installs_the_archive_where_it_is_told(self):
         if not self.as_user:
             self.skipTest("this is not root")
@@ -431,6 +498,101 @@ class Installation(unittest.TestCase):
         for method in ("deb", "rpm", "apk"):
             done = self.install("--dry-run", "--method", method)
             self.assertIn(f"its repository of packages ({method}) is added", done.stdout)
+
+    def system(self):
+        """Root installs on a system with an `/etc` of its own, whose package managers only note their words."""
+        etc = Path(tempfile.mkdtemp(dir=fixture.work)) / "etc"
+        run("cp", "-a", "/etc", etc)
+        for folder in ("apk", "yum.repos.d"):
+            (etc / folder).mkdir(exist_ok=True)
+        (etc / "apk/repositories").write_text("https://alpine.example/main\n")
+        (etc / "apt/sources.list.d/tutti.sources").write_text("of another address\n")
+        self.as_user = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', etc]
+        if run(*self.as_user, "true", check=False).returncode:
+            self.skipTest("this machine allows no mount namespace")
+        managers = self.home / "managers"
+        managers.mkdir()
+        for name in ("apt-get", "dpkg-query", "dnf", "rpm", "apk"):
+            (managers / name).write_text(MANAGER)
+            (managers / name).chmod(0o755)
+        self.environment["PATH"] = f"{managers}:{self.environment['PATH']}"
+        self.fails("")
+        self.has("", "")
+        for key in ("tutti.asc", "tutti.rsa.pub"):
+            (self.release / key).write_text(f"the public key {key}\n")
+        fixture.sign(self.release, VERSION)
+        return etc
+
+    def fails(self, word):
+        (self.home / "ran").write_text("")
+        (self.home / "fails").write_text(word)
+
+    def has(self, version, packages):
+        (self.home / "version").write_text(version)
+        (self.home / "has").write_text(packages)
+
+    def ran(self):
+        return (self.home / "ran").read_text().splitlines()
+
+    def test_the_version_is_asked_of_the_package_manager(self):
+        if not self.as_user:
+            self.skipTest("this is not root")
+        self.system()
+        deb, apk = VERSION.replace("-", "~"), re.sub(r"-([a-z]+)\.?", r"_\1", VERSION)
+        for method, first, back, hosts in [
+            ("deb", f"apt-get install -y -q --no-remove tutti={deb}-*", f"apt-get install -y -q --no-remove --allow-downgrades tutti={deb}-* tutti-node={deb}-* tutti-php8.2={deb}-*", "tutti-node tutti-node-dbgsym tutti-php8.2"),
+            ("rpm", f"dnf install -y --refresh tutti-{deb}", f"dnf install -y --refresh tutti-{deb} tutti-node-{deb}", "tutti-node"),
+            ("apk", f"apk add -U -u tutti>={apk}", f"apk add -U tutti~{apk}", "tutti-node"),
+        ]:
+            with self.subTest(method):
+                self.fails("")
+                self.has("", "")
+                self.install("--method", method)
+                self.assertEqual(self.ran()[-1], first)
+                self.has(NEWER, hosts)
+                self.fails("")
+                done = self.install("--method", method, check=False)
+                self.assertIn(f"offers {VERSION}, which is older than {NEWER}; hint: to go back to it: --version {VERSION}", done.stderr)
+                self.assertEqual(self.ran(), [])
+                self.install("--method", method, "--version", VERSION)
+                self.assertEqual(self.ran()[-1], back)
+                # A candidate of this version is older than it.
+                self.has({"apk": "99.0.0_rc1"}.get(method, "99.0.0~rc.1"), "")
+                fixture.newest("99.0.0")
+                self.assertIn("Tutti 99.0.0", self.install("--method", method, "--dry-run").stdout)
+                fixture.newest(VERSION)
+                done = self.install("--method", method, "--prefix", str(self.prefix), check=False)
+                self.assertIn("not those of --prefix; hint: leave it out, or add --method tar", done.stderr)
+
+    def test_a_failed_package_manager_leaves_the_system_as_it_was(self):
+        if not self.as_user:
+            self.skipTest("this is not root")
+        etc = self.system()
+
+        def files():
+            return {path: path.read_bytes() for folder in ("apt", "apk", "pki", "yum.repos.d") for path in (etc / folder).rglob("*") if path.is_file()}
+
+        for method, word, written in [
+            ("deb", "update", ["apt/keyrings/tutti.asc", "apt/sources.list.d/tutti.sources"]), ("deb", "install", ["apt/keyrings/tutti.asc"]),
+            ("rpm", "install", ["yum.repos.d/tutti.repo", "pki/rpm-gpg/RPM-GPG-KEY-tutti"]), ("apk", "add", ["apk/keys/tutti.rsa.pub", "apk/repositories"]),
+        ]:
+            with self.subTest(method=method, word=word):
+                self.fails(word)
+                before = files()
+                done = self.install("--method", method, check=False)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertRegex(done.stderr, f"install.sh: `.* {word}.*` failed; hint: ")
+                self.assertEqual(self.ran()[-1].split()[1], word)
+                self.assertEqual(files(), before)
+                # With a manager that works, the same files are written.
+                self.fails("")
+                self.install("--method", method)
+                for name in written:
+                    self.assertIn(f"{etc / name}", map(str, files()))
+                for path in set(files()) - set(before):
+                    path.unlink()
+                for path, data in before.items():
+                    path.write_bytes(data)
 
     def test_without_minisign_and_curl(self):
         script = self.home / "install.sh"
@@ -467,6 +629,11 @@ class Installation(unittest.TestCase):
         def older_release():
             fixture.sign(self.release, "0.0.9")
 
+        def older_release_and_a_line():
+            older_release()
+            with (self.release / "SHA256SUMS.minisig").open("a") as signature:
+                signature.write(f"trusted comment: tutti {VERSION}\n")
+
         def other_comment():
             older_release()
             change(self.release / "SHA256SUMS.minisig", "trusted comment: tutti 0.0.9", f"trusted comment: tutti {VERSION}")
@@ -484,7 +651,8 @@ class Installation(unittest.TestCase):
                 self.without("minisign")
             for spoil, because in [
                 (other_archive, "the checksum of"), (other_sums, "are not signed with the key"), (other_signer, "are not signed with the key"),
-                (older_release, "the signature is of another version"), (other_comment, "are not signed with the key"), (no_signature, "cannot be fetched"),
+                (older_release, "the signature is of another version"),
+                (older_release_and_a_line, "the signature is of another version"), (other_comment, "are not signed with the key"), (no_signature, "cannot be fetched"),
                 (no_archive_in_it, f"has no `{archive.name}`"),
             ]:
                 with self.subTest(spoil.__name__, openssl=openssl):
@@ -492,7 +660,36 @@ class Installation(unittest.TestCase):
                     self.refuses(because)
                     shutil.rmtree(self.release)
                     shutil.copytree(self.kept / "releases" / VERSION, public / "releases" / VERSION)
-            self.refuses("are not signed with the key", "--key", strangers_key)
+            self.refuses("are not signed with the key", "--key", strangers_key, "--version", VERSION)
+
+    def test_only_a_signed_and_recent_latest_is_believed(self):
+        other, _ = new_key(fixture.work, "other")
+        latest = fixture.public / "latest"
+        day = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 364 * 24 * 60 * 60))
+        old = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 367 * 24 * 60 * 60))
+        for openssl in (False, True):
+            if openssl:
+                self.without("minisign")
+            fixture.newest(VERSION, day)
+            self.assertIn(f"The newest version is {VERSION}, as the publisher has signed on {day}.", self.install("--dry-run").stdout)
+            text = latest.read_text()
+            for spoilt, because in [
+                (f"{VERSION}\n", "is not signed with the key"), (text.replace(VERSION, "0.0.9"), "is not signed with the key"), (text.replace(day, "2999-01-01"), "is not signed with the key"),
+                ((self.release / "SHA256SUMS.minisig").read_text(), "is not signed with the key"),
+            ]:
+                with self.subTest(spoilt, openssl=openssl):
+                    latest.write_text(spoilt)
+                    self.refuses(because)
+            # An appended line is not signed.
+            latest.write_text(f"{text}trusted comment: tutti latest 0.0.9 2999-01-01\n")
+            self.assertIn(f"The newest version is {VERSION}, ", self.install("--dry-run").stdout)
+            fixture.newest(VERSION, day, key=other)
+            self.refuses("is not signed with the key")
+            fixture.newest(VERSION, "once")
+            self.refuses("names no version and day")
+            fixture.newest(VERSION, old)
+            self.refuses("more than a year ago")
+            self.assertIn(f"Tutti {VERSION}", self.install("--dry-run", "--version", VERSION).stdout)
 
     def test_addresses_are_encrypted_or_this_machine(self):
         for address in ("http://tutti.example", "http://127.0.0.1.tutti.example", "http://localhost@tutti.example", "http://127.0.0.1:80@tutti.example", "http://localhost:80:80", "ftp://localhost", "//localhost"):
@@ -518,6 +715,41 @@ class Installation(unittest.TestCase):
         self.addCleanup(server.shutdown)
         self.refuses("cannot be fetched", "--from", f"http://127.0.0.1:{server.server_port}")
 
+    def test_a_signal_leaves_nothing_behind(self):
+        """At each step that another program does: unpacking, and each rename of an installation and of the same once more."""
+        script = self.home / "install.sh"
+        shutil.copy(fixture.public / "install.sh", script)
+        programs = self.home / "programs"
+        programs.mkdir()
+        path = self.environment["PATH"]
+        for again in (False, True):
+            for step in ("tar", "mv", *(["find"] if again else [])):
+                with self.subTest(step, again=again):
+                    program = programs / step
+                    # The script waits for the program, and then has the signal.
+                    program.write_text(f'#!/bin/sh\nPATH={path} {step} "$@"\nkill -TERM "$PPID"\n')
+                    program.chmod(0o755)
+                    self.environment["PATH"] = f"{programs}:{path}"
+                    done = self.install(command=f"sh {script}", check=False)
+                    self.assertEqual(done.returncode, 143, done.stdout + done.stderr)
+                    self.environment["PATH"] = path
+                    program.unlink()
+                    self.assertEqual(self.installed(), VERSION if again else None)
+                    self.assertLessEqual({path.name for path in self.home.iterdir()}, {"install.sh", "programs", ".local"})
+                    self.assertLessEqual({path.name for path in (self.prefix / "lib/tutti").iterdir()}, {VERSION, "current", "origin"})
+            self.install(command=f"sh {script}")
+            self.assertEqual(self.installed(), VERSION)
+
+    def test_a_full_disk_leaves_nothing_behind(self):
+        self.install()
+        programs = self.home / "programs"
+        programs.mkdir()
+        (programs / "tar").write_text('#!/bin/sh\n/bin/tar "$@"\necho "tar: No space left on device" >&2\nexit 2\n')
+        (programs / "tar").chmod(0o755)
+        self.environment["PATH"] = f"{programs}:{self.environment['PATH']}"
+        self.refuses("cannot be unpacked")
+        self.assertEqual(sorted(path.name for path in (self.prefix / "lib/tutti").iterdir()), [VERSION, "current", "origin"])
+
     def test_a_half_downloaded_script_does_nothing(self):
         script = (fixture.public / "install.sh").read_text(encoding="utf-8")
         lines = script.splitlines(keepends=True)
@@ -528,6 +760,15 @@ class Installation(unittest.TestCase):
             done = run(*self.as_user, "sh", check=False, env=self.environment, cwd=self.home, input=part)
             self.assertEqual(done.stdout, "", part[-200:])
             self.assertEqual(list(self.home.iterdir()), [], part[-200:])
+
+    def test_the_guide_and_the_script_write_the_same_files(self):
+        """Two entries for one repository with different keys make apt refuse all its lists."""
+        script = (ROOT / "packaging/install.sh").read_text(encoding="utf-8")
+        guide = (ROOT / "docs/start/install.md").read_text(encoding="utf-8").partition("\n## From a repository\n")[2].partition("\n## ")[0]
+        paths = set(re.findall(r"/etc/(?:apt|apk|yum\.repos\.d)/[\w./]+", guide))
+        self.assertEqual(len(paths), 5, paths)
+        for path in paths:
+            self.assertIn(path, script)
 
     def test_another_program_of_that_name_stays(self):
         (self.prefix / "bin").mkdir(parents=True)
@@ -552,9 +793,9 @@ class Installation(unittest.TestCase):
         self.assertIn(f"continues with {VERSION} until you run", self.update().stdout)
         self.assertEqual(self.installed(), NEWER)
         # A publisher that offers an old version again is not believed; the user may go back.
-        (fixture.public / "latest").write_text(f"{VERSION}\n")
+        fixture.newest(VERSION)
         self.assertIn(f"which is older than {NEWER}", self.update(check=False).stderr)
-        self.assertEqual(self.installed(), NEWER)
+        self.refuses(f"which is older than {NEWER}")
         self.update("--version", VERSION)
         self.assertEqual(self.installed(), VERSION)
 

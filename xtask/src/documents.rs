@@ -69,16 +69,6 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
     Ok(breaches)
 }
 
-/// Fails while SECURITY.md names an address that cannot exist (RFC 2606 reserves `.invalid`).
-pub(crate) fn check_release(root: &Path) -> Result<()> {
-    let text = std::fs::read_to_string(root.join("SECURITY.md")).context("SECURITY.md")?;
-    anyhow::ensure!(
-        !text.contains(".invalid"),
-        "the contact in SECURITY.md is a placeholder; hint: write the address that reports of vulnerabilities go to"
-    );
-    Ok(())
-}
-
 /// The tests and constants named as `PATH.rs::NAME` in backticks: offset, path, name.
 fn items_named(text: &str) -> Vec<(usize, &str, &str)> {
     text.match_indices(".rs::")

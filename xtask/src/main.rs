@@ -3,7 +3,6 @@
 //! `cargo xtask check` runs all of them and prints every breach with its place. Called by `make lint`, `make test`
 //! and CI. `cargo xtask generate` writes the files that are made from the option table and from the C library's code; `check` compares them.
 //! `cargo xtask notices FILE` writes the licences of what we ship of others, `cargo xtask bill-of-materials FILE` a list of it, `cargo xtask book FOLDER` the source of the documents' site.
-//! `cargo xtask release` refuses what no release may have: a placeholder in SECURITY.md.
 //! A rule that needs an exception gets it in [`tolerated`], in a table with its reason, never by silence.
 
 mod advisories;
@@ -64,14 +63,6 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Some("release") => match workspace::root().and_then(|root| documents::check_release(&root))
-        {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("xtask release: {error:#}");
-                ExitCode::FAILURE
-            }
-        },
         Some("notices") => made("notices", notices::write),
         Some("bill-of-materials") => made("bill-of-materials", notices::write_bill),
         Some("book") => made("book", |root, path| {
@@ -82,7 +73,7 @@ fn main() -> ExitCode {
         }),
         _ => {
             eprintln!(
-                "usage: cargo xtask check|generate|release|notices FILE|bill-of-materials FILE|book FOLDER"
+                "usage: cargo xtask check|generate|notices FILE|bill-of-materials FILE|book FOLDER"
             );
             ExitCode::from(2)
         }
