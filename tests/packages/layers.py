@@ -2,7 +2,7 @@
 """The layers of the images, which anybody can read: `tests/packages/layers.py`, after `packaging/build-images` (root only).
 
 No layer and no description has what `packaging/registries` names of the machine that built it, or the address of its mirror, and no name server is
-written down. The sources of packages are Debian's own.
+written down. The sources of packages are Debian's own, with its security updates.
 """
 
 import json
@@ -75,14 +75,16 @@ def looked_at(image, files, texts):
                             sources = data.decode()
     for line in filter(None, sources.splitlines()):
         assert urlsplit(line.split()[1]).hostname in DEBIANS, f"{image}: /etc/apt/sources.list has the source of another than Debian: {line}"
-    return count, sources
+    for updates in ("-updates main", "-security main"):
+        assert updates in sources, f"{image}: /etc/apt/sources.list has no `{updates}`, so an image on top gets no updates: {sources}"
+    return count
 
 
 def no_layer_has_this_machine(images):
     files = machine_files()
     texts = revealing(files)
     for image in images:
-        count, _ = looked_at(image, files, texts)
+        count = looked_at(image, files, texts)
         print(f"layers: {image.rpartition(':')[2]}: none of its {count} files has one of {len(texts)} texts of this machine's settings", flush=True)
 
 
