@@ -106,6 +106,8 @@ def serves_and_drains(folder):
         assert get(port, "/") == "PHP says 42"
         who = podman("exec", name, "sh", "-c", "id -u; touch /usr/nothing 2>/dev/null || echo read-only").stdout.split()
         assert who == ["10001", "read-only"], who
+        installed = podman("exec", name, "dpkg-query", "-W", "-f", "${Package}\n").stdout.split()
+        assert not [package for package in installed if package.endswith("-dbgsym")], f"debug information is for those who look for it: {installed}"
         answers = []
         slow = threading.Thread(target=lambda: answers.append(get(port, "/?slow")))
         slow.start()
