@@ -134,10 +134,12 @@ def is_built_as_the_guide_says():
     assert "`dist/tutti-image.tar`, for `docker load` and `podman load`" in page
     podman("load", "--input", str(archive))
     build, small = re.search(r"`docker (build [^`]+)`, with `(--build-arg [^`]+)`", page).groups()
+    debian = re.search(r"~deb(\d+)", next(packages.glob("tutti_*.deb")).name)[1]
+    argument = re.search(r"`(--build-arg DEBIAN=)13`", page)[1]
     # Debian's image is this machine's own root, which `make image` has put there: no registry is asked.
-    words = ["build", "--pull=never", "--isolation", "chroot", "--format", "docker", *shlex.split(small), *shlex.split(build)[1:]]
+    words = ["build", "--pull=never", "--isolation", "chroot", "--format", "docker", *([] if debian == "12" else shlex.split(argument + debian)), *shlex.split(small), *shlex.split(build)[1:]]
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([ROOT / "packaging/registries", "bookworm", folder], check=True)
+        subprocess.run([ROOT / "packaging/registries", {"12": "bookworm", "13": "trixie"}[debian], folder], check=True)
         secrets = [f"--secret=id={file.name},src={file}" for file in sorted(Path(folder).iterdir())]
         done = subprocess.run([*PODMAN, *words[:1], *secrets, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
