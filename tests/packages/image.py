@@ -2,8 +2,9 @@
 """The container image as Compose runs it: `tests/packages/image.py`, after `packaging/build-image`.
 
 What compose.yaml says is read from there: a read-only root, no capability, the folders, the time for a stop. A site is served by a user that
-is not root, the health check passes, the log is on the terminal, and a stop answers what has begun. Also lints the Dockerfile with hadolint, which
-is fetched where it is not installed. What cannot run here is reported as skipped. The chart has a test of its own: chart.py.
+is not root, the health check passes, the log is on the terminal, and a stop answers what has begun. No layer of an image has anything of this
+machine's (layers.py). Also lints the Dockerfile with hadolint, which is fetched where it is not installed. What cannot run here is reported as
+skipped. The chart has a test of its own: chart.py.
 """
 
 import json
@@ -22,6 +23,7 @@ from pathlib import Path
 from chart import skipped as not_here
 from chart import tool as fetched_tool
 from chart import version
+from layers import no_layer_has_this_machine, there
 
 try:
     import yaml
@@ -104,6 +106,8 @@ def serves_and_drains(folder):
         assert get(port, "/") == "PHP says 42"
         who = podman("exec", name, "sh", "-c", "id -u; touch /usr/nothing 2>/dev/null || echo read-only").stdout.split()
         assert who == ["10001", "read-only"], who
+        installed = podman("exec", name, "dpkg-query", "-W", "-f", "${Package}\n").stdout.split()
+        assert not [package for package in installed if package.endswith("-dbgsym")], f"debug information is for those who look for it: {installed}"
         answers = []
         slow = threading.Thread(target=lambda: answers.append(get(port, "/?slow")))
         slow.start()
@@ -130,9 +134,14 @@ def is_built_as_the_guide_says():
     assert "`dist/tutti-image.tar`, for `docker load` and `podman load`" in page
     podman("load", "--input", str(archive))
     build, small = re.search(r"`docker (build [^`]+)`, with `(--build-arg [^`]+)`", page).groups()
+    debian = re.search(r"~deb(\d+)", next(packages.glob("tutti_*.deb")).name)[1]
+    argument = re.search(r"`(--build-arg DEBIAN=)13`", page)[1]
     # Debian's image is this machine's own root, which `make image` has put there: no registry is asked.
-    words = ["build", "--pull=never", "--isolation", "chroot", "--format", "docker", *shlex.split(small), *shlex.split(build)[1:]]
-    done = subprocess.run([*PODMAN, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    words = ["build", "--pull=never", "--isolation", "chroot", "--format", "docker", *([] if debian == "12" else shlex.split(argument + debian)), *shlex.split(small), *shlex.split(build)[1:]]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([ROOT / "packaging/registries", {"12": "bookworm", "13": "trixie"}[debian], folder], check=True)
+        secrets = [f"--secret=id={file.name},src={file}" for file in sorted(Path(folder).iterdir())]
+        done = subprocess.run([*PODMAN, *words[:1], *secrets, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
     told = podman("run", "--rm", *FLAGS, "--entrypoint", "tutti", "tutti", "--version").stdout
     assert told.strip() == f"tutti version: {version()}", told
@@ -163,7 +172,8 @@ def main():
         os.chmod(folder, 0o755)
         serves_and_drains(Path(folder))
     is_built_as_the_guide_says()
-    print("image: 2 passed, 0 failed")
+    no_layer_has_this_machine(there())
+    print("image: 3 passed, 0 failed")
     return 0
 
 

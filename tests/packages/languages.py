@@ -49,3 +49,43 @@ LANGUAGES = [
         path="/index.jsp",
     ),
 ]
+# What the images of a language serve, too. The packages of these have tests of their own in run.py.
+OTHERS = [
+    Language(
+        "tutti-php",
+        {"type": "php", "root": "/srv/php", "script": "index.php"},
+        {"/srv/php/index.php": "<?php echo 'PHP says ', 6 * 7;\n"},
+        "PHP says 42",
+    ),
+    Language(
+        "tutti-dev",
+        {"type": "external", "executable": "/srv/go/hello"},
+        {
+            "/srv/go/main.go": """package main
+
+import (
+	"fmt"
+	"net/http"
+
+	unit "unit.nginx.org/go"
+)
+
+func main() {
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Go says hello") })
+	if err := unit.ListenAndServe(":8080", nil); err != nil {
+		panic(err)
+	}
+}
+""",
+            "/srv/go/go.mod": "module hello\n\ngo 1.23\n\nrequire unit.nginx.org/go v0.0.0\n\nreplace unit.nginx.org/go => /usr/share/tutti/go\n",
+        },
+        "Go says hello",
+        commands=["go build -C /srv/go"],
+    ),
+    Language("tutti-wasm", {"type": "wasm-wasi-component", "component": "/srv/wasm/hello.wasm"}, {}, "Hello from a component"),
+]
+
+
+def of_package(name):
+    """The application of the package `tutti-NAME`, whose name ends with a version or not."""
+    return next(one for one in LANGUAGES + OTHERS if one.package == f"tutti-{name.rstrip('0123456789.')}")

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from machine import Machine, Unavailable  # noqa: E402
 from release import new_key  # noqa: E402
-from run import Load, free_port, get, skipped  # noqa: E402
+from run import Load, failed_by_skipping, free_port, get, skipped  # noqa: E402
 
 ADDRESS = "https://packages.tutti.example"
 WORK = ROOT / ".work/rehearsal"
@@ -585,7 +585,7 @@ def main():
     parser.add_argument("--only", nargs="*", choices=list(SYSTEMS), default=list(SYSTEMS))
     options = parser.parse_args()
     repository = Repository(options.packages.resolve(), options.dist / "bin/tuttid")
-    passed = 0
+    passed, failed = 0, 0
     try:
         for name in options.only:
             began = time.monotonic()
@@ -600,13 +600,14 @@ def main():
                 print(f"rehearsal: {name} took {time.monotonic() - began:.0f} seconds", flush=True)
             except Unavailable as reason:
                 skipped(f"rehearsal: {name}: {reason}")
+                failed += failed_by_skipping()
             finally:
                 if system:
                     system.close()
     finally:
         repository.close()
-    print(f"rehearsal: {passed} passed, 0 failed")
-    return 0
+    print(f"rehearsal: {passed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -33,9 +33,19 @@ def podman(*words, check=True):
     return done
 
 
+# The Debian of the tags that are used here.
+SUITE = "bookworm"
 # A network without anything else in it, for the ports that they have published.
 ALONE = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c"]
 LOOPBACK = 'ip link set lo up && exec "$@"'
+
+
+def settings(suite, folder):
+    """Flags of buildah: a user's build has the registries of this machine, which the images do not know."""
+    named = subprocess.run([ROOT / "packaging/registries"], capture_output=True, text=True, check=True).stdout.splitlines()
+    subprocess.run([ROOT / "packaging/registries", suite, folder], check=True)
+    mounted = {**{file: file for file in named}, f"{folder}/sources.list": "/etc/apt/sources.list", f"{folder}/ca.crt": "/etc/ssl/certs/ca-certificates.crt"}
+    return [word for file, place in mounted.items() if os.path.exists(file) for word in ("--volume", f"{os.path.realpath(file)}:{place}:ro")]
 
 
 def build(case, user, dockerfile, base):
@@ -57,6 +67,7 @@ def build(case, user, dockerfile, base):
         # No other server listens while it is built, and its base has all that it would install.
         alone = [*ALONE, LOOPBACK, "sh"] if base.startswith("tutti-test-") else []
         words = [*alone, "buildah", "--storage-driver", STORAGE, "build", "--pull-never", "--isolation", "chroot", "--format", "docker", "--tag", name]
+        words += settings(SUITE, Path(folder) / "settings")
         done = subprocess.run([*words, "--file", str(Path(folder) / "Dockerfile"), str(context)], capture_output=True, text=True, check=False, timeout=900)
         assert done.returncode == 0, f"{user}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
         return name
