@@ -3,7 +3,8 @@
 //! Bytes that may be the beginning of a text are kept back until the rest comes, at most the length of the longest one. Where several texts
 //! begin at one place, the first in the configuration applies. The result does not depend on the pieces in which the body arrives.
 //!
-//! Must never: keep back more than that, replace in a response that is encoded or partial, or let a response grow without bound.
+//! Must never: keep back more than that, except while much waits for the client, replace in a response that is encoded or partial, or let a
+//! response grow without bound.
 
 use memchr::memmem;
 use tutti_config::model::Replacement;
@@ -17,8 +18,8 @@ use crate::snapshot::Replacements;
 /// Most bytes that replacements may add to one response: a client may choose the value of a variable, and how often a text occurs.
 const MOST_ADDED: usize = 16 * 1024 * 1024;
 
-/// Bytes that they may add to any response, and the multiple of a larger one's own length: what they add to one piece waits in memory, however
-/// slow the client is.
+/// Bytes that they may add to any response, and the multiple of a larger one's own length: what is kept back at the end of a body is replaced
+/// at once, however slow the client is.
 const FREELY_ADDED: usize = 1024 * 1024;
 const MOST_TIMES: usize = 16;
 
@@ -109,14 +110,24 @@ impl Replacer {
         }
     }
 
-    /// Appends what is certain after another piece of the body.
-    pub(crate) fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Overgrown> {
+    /// True if a part of what it has taken waits for the next call, because `out` was full.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.kept.len() >= self.longest.max(1)
+    }
+
+    /// Appends what is certain after another piece of the body, until `out` has `portion` bytes.
+    pub(crate) fn write(
+        &mut self,
+        piece: &[u8],
+        portion: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Overgrown> {
         self.passed = self.passed.saturating_add(piece.len());
         let mut bytes = std::mem::take(&mut self.kept);
         bytes.extend_from_slice(piece);
         // A text that begins before this end is whole.
         let end = (bytes.len() + 1).saturating_sub(self.longest.max(1));
-        let done = self.replace(&bytes, end, out)?;
+        let done = self.replace((&bytes, end), portion, out)?;
         bytes.drain(..done);
         self.kept = bytes;
         Ok(())
@@ -125,13 +136,18 @@ impl Replacer {
     /// Appends the rest, at the end of the body.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Overgrown> {
         let bytes = std::mem::take(&mut self.kept);
-        let done = self.replace(&bytes, bytes.len(), out)?;
+        let done = self.replace((&bytes, bytes.len()), usize::MAX, out)?;
         out.extend_from_slice(bytes.get(done..).unwrap_or_default());
         Ok(())
     }
 
-    /// Replaces the texts that begin before `end`; returns how many bytes are done.
-    fn replace(&mut self, bytes: &[u8], end: usize, out: &mut Vec<u8>) -> Result<usize, Overgrown> {
+    /// Replaces the texts that begin before `end`, until `out` has `portion` bytes; returns how many bytes are done.
+    fn replace(
+        &mut self,
+        (bytes, end): (&[u8], usize),
+        portion: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, Overgrown> {
         let lower = self.texts.iter().any(|text| text.ignore_case);
         let lower = lower.then(|| bytes.to_ascii_lowercase());
         let lower = lower.as_deref().unwrap_or_default();
@@ -142,6 +158,9 @@ impl Replacer {
         let mut next: Vec<Option<usize>> = vec![Some(0); self.texts.len()];
         let mut is_known = vec![false; self.texts.len()];
         while position < end {
+            if out.len() >= portion {
+                return Ok(position);
+            }
             let mut found: Option<(usize, usize)> = None;
             for (number, text) in self.texts.iter().enumerate() {
                 let (Some(place), Some(known)) = (next.get_mut(number), is_known.get_mut(number))
@@ -231,7 +250,7 @@ mod tests {
             let mut replacer = replacer(&texts);
             let mut out = Vec::new();
             for piece in body.chunks(length) {
-                replacer.write(piece, &mut out).unwrap();
+                replacer.write(piece, usize::MAX, &mut out).unwrap();
                 assert!(replacer.kept.len() < 4, "{length}");
             }
             replacer.finish(&mut out).unwrap();
@@ -244,17 +263,40 @@ mod tests {
         let with = "x".repeat(64 * 1024);
         let mut replacer = replacer(&[("a", &with, false, false)]);
         let mut out = Vec::new();
-        let outcome = replacer.write(&[b'a'; 64 * 1024], &mut out);
+        let outcome = replacer.write(&[b'a'; 64 * 1024], usize::MAX, &mut out);
         assert_eq!(outcome, Err(Overgrown));
         assert!(out.len() <= FREELY_ADDED + with.len());
+    }
+
+    #[test]
+    fn the_portions_do_not_matter() {
+        let texts = [("a", "12345678", false, false), ("bcd", "", false, false)];
+        let body = b"aabcda bc bcdaa bc";
+        let expected = "123456781234567812345678 bc 1234567812345678 bc";
+        for portion in 1..=expected.len() {
+            let mut replacer = replacer(&texts);
+            let (mut all, mut out) = (Vec::new(), Vec::new());
+            replacer.write(body, portion, &mut out).unwrap();
+            loop {
+                // The last text that begins within the portion is whole, as are the bytes before it.
+                assert!(out.len() < portion + 8 + 4, "{portion}: {}", out.len());
+                all.append(&mut out);
+                if !replacer.is_behind() {
+                    break;
+                }
+                replacer.write(b"", portion, &mut out).unwrap();
+            }
+            replacer.finish(&mut all).unwrap();
+            assert_eq!(String::from_utf8_lossy(&all), expected, "{portion}");
+        }
     }
 
     #[test]
     fn without_texts_left_everything_passes_at_once() {
         let mut replacer = replacer(&[("head", "HEAD", true, false)]);
         let mut out = Vec::new();
-        replacer.write(b"<head>", &mut out).unwrap();
-        replacer.write(b"<head>", &mut out).unwrap();
+        replacer.write(b"<head>", 1, &mut out).unwrap();
+        replacer.write(b"<head>", usize::MAX, &mut out).unwrap();
         replacer.finish(&mut out).unwrap();
         assert_eq!(out, b"<HEAD><head>");
     }

@@ -37,7 +37,8 @@ use crate::own_trailers;
 use crate::plan::Changes;
 use crate::replace::{Overgrown, Replacer};
 
-/// Bytes of a decompressed body that are put into the output at once; fewer if much waits for the client.
+/// Bytes of a body that is decompressed, or in which texts are replaced, that are put into the output at once; fewer if much waits for the
+/// client.
 const PORTION_BYTES: usize = 64 * 1024;
 
 /// Facts about a response when its head is made.
@@ -96,6 +97,8 @@ pub(crate) struct Writer {
     gunzip: Option<Box<DecompressedBody>>,
     /// Replaces texts in the body.
     replacer: Option<Box<Replacer>>,
+    /// Bytes that have been taken, and are reported as such when all that came from them has been written: one, while the replacer is behind.
+    unreported: usize,
     /// The configured fields follow the body.
     has_trailers: bool,
     /// Withheld: the client gets a stored response instead.
@@ -239,6 +242,7 @@ impl Writer {
             recording: None,
             gunzip: None,
             replacer: None,
+            unreported: 0,
             has_trailers: false,
             is_held: false,
             head,
@@ -296,9 +300,34 @@ impl Writer {
     /// Appends `pieces` of the body, as one chunk if it is chunked, so that the client gets all of them; returns their length. Bytes beyond
     /// the declared length are dropped: they would be taken for the next response.
     ///
-    /// Of a body that is decompressed, it appends a portion, and returns how much of `pieces` it has taken. The caller writes the rest when
-    /// there is room for it.
+    /// Of a body that is decompressed, or in which texts are replaced, it appends a portion, and returns how much of `pieces` it has taken,
+    /// which may be nothing. The caller writes the rest, which is not empty, when there is room for it.
     pub(crate) fn write<'b>(
+        &mut self,
+        request: &Request<'_>,
+        pieces: impl Iterator<Item = &'b [u8]> + Clone,
+        output: &mut Output,
+    ) -> Result<usize, Gone> {
+        if self.is_behind() {
+            self.replace(request, std::iter::empty(), output)?;
+            return Ok(match self.is_behind() {
+                true => 0,
+                false => std::mem::take(&mut self.unreported),
+            });
+        }
+        let taken = self.take(request, pieces, output)?;
+        self.unreported = usize::from(self.is_behind()).min(taken);
+        Ok(taken - self.unreported)
+    }
+
+    /// True if more is to be written of what has been taken.
+    fn is_behind(&self) -> bool {
+        let replacer = self.replacer.as_ref();
+        replacer.is_some_and(|replacer| replacer.is_behind())
+    }
+
+    /// Takes some of `pieces`, and appends a portion of what comes from it; returns how much it has taken.
+    fn take<'b>(
         &mut self,
         request: &Request<'_>,
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
@@ -333,7 +362,7 @@ impl Writer {
         pieces: impl Iterator<Item = &'b [u8]>,
         plain: &mut Vec<u8>,
     ) -> Result<usize, Gone> {
-        let portion = request.client.share().limit(0, PORTION_BYTES);
+        let portion = portion(request);
         let mut all = 0;
         for piece in pieces {
             let Some(gunzip) = &mut self.gunzip else {
@@ -351,7 +380,7 @@ impl Writer {
         Ok(all)
     }
 
-    /// Appends `pieces` of the body, in which texts may be replaced.
+    /// Appends `pieces` of the body, in which texts may be replaced: then a portion.
     fn replace<'b>(
         &mut self,
         request: &Request<'_>,
@@ -362,8 +391,10 @@ impl Writer {
             return self.put(request, pieces, output);
         };
         let mut replaced = request.client.local.buffers.take();
-        let mut pieces = pieces;
-        let outcome = pieces.try_for_each(|piece| replacer.write(piece, &mut replaced));
+        let portion = portion(request);
+        // One that is behind goes on without another piece.
+        let mut pieces = pieces.chain(std::iter::once(&[][..]));
+        let outcome = pieces.try_for_each(|piece| replacer.write(piece, portion, &mut replaced));
         let outcome = match outcome {
             Ok(()) => self.put(request, std::iter::once(&*replaced), output),
             Err(Overgrown) => Err(cut_off(request, &Overgrown)),
@@ -594,6 +625,11 @@ impl Writer {
         request.client.local.give_fields(self.head);
         Written::End(self.persistence)
     }
+}
+
+/// Most bytes of a changed body that are put into the output at once.
+fn portion(request: &Request<'_>) -> usize {
+    request.client.share().limit(0, PORTION_BYTES)
 }
 
 /// True if fields can follow a body that is framed like this.

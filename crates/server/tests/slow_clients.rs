@@ -175,6 +175,43 @@ fn responses_that_are_decompressed_hold_little() {
     }
 }
 
+/// Every piece of 64 KB grew by up to a megabyte before anything waited for the client.
+#[test]
+fn responses_in_which_texts_are_replaced_hold_little() {
+    const STREAMS: u32 = 20;
+    let backend = Backend::new(|peer| {
+        while peer.request().is_some() {
+            peer.send(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 131072\r\n\r\n",
+            );
+            peer.send([b'a'; 128 * 1024]);
+        }
+    });
+    let address = backend.address;
+    let site = Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "settings": {{"http": {{"response_buffering": 0}}}},
+                 "routes": [{{"action": {{"proxy": "http://{address}", "replace": [{{"find": "a", "with": "0123456789"}}]}}}}]}}"#
+        )
+    });
+    let expected = b"0123456789".repeat(128 * 1024);
+    assert!(site.get("/").body == expected);
+    let mut frames = Frames::to(site.address(), NOTHING);
+    for number in 0..STREAMS {
+        ask(&mut frames, 2 * number + 1, "/");
+    }
+    for number in 0..STREAMS {
+        let head = frames.next_of(HEADERS);
+        assert_eq!(head.flags & END_STREAM, 0, "{number}");
+    }
+    let held = site.server.held().memory;
+    assert!(held > MEBIBYTE / 2, "{held}");
+    assert!(held < MEBIBYTE + STREAMS as usize * 128 * 1024, "{held}");
+    open(&mut frames, 1, expected.len() as u32);
+    assert!(frames.response(1).unwrap().1 == expected);
+}
+
 /// The same for an application, which does not wait for the client as long as there is room.
 #[test]
 fn a_response_of_an_application_that_is_decompressed_holds_little() {
