@@ -607,6 +607,8 @@ fn other_versions_are_505_and_malformed_lines_400() {
         ("GET / HTTP/0.9", HeadError::Version),
         ("PRI * HTTP/2.0", HeadError::Version),
         ("GET / HTTP/11", HeadError::StartLine),
+        ("GET / HTTP/1.x", HeadError::StartLine),
+        ("GET / HTTP/x.1", HeadError::StartLine),
         ("GET / http/1.1", HeadError::StartLine),
         ("GET / HTTPS/1.1", HeadError::StartLine),
         ("GET / FTP/1.1", HeadError::StartLine),
