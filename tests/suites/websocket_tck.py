@@ -7,6 +7,8 @@ VERSION = "jakarta-websocket-tck-2.2.0"
 LEFT_OUT = {
     "com.sun.ts.tests.websocket.ee.jakarta.websocket.remoteendpoint.async.WSClientIT.sendTimeoutOnClientTest":
         "Jetty's client has 5 ms for a message, and closes the connection after that: the load of the machine decides",
+    "com.sun.ts.tests.websocket.ee.jakarta.websocket.websocketmessage.WSClientIT.maxLengthFailsTest":
+        "the test asks for the code of the close as soon as the text before it is there: the load of the machine decides",
 }
 
 

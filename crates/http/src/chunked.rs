@@ -313,4 +313,22 @@ mod tests {
             [(&b"ETag"[..], &b"x"[..]), (&b"X-Sum"[..], &b"1 2"[..])]
         );
     }
+
+    #[test]
+    fn a_name_that_begins_like_a_forbidden_one_is_permitted() {
+        for (name, is_permitted) in [
+            ("Transfer-Encoding", false),
+            ("Transfer-Encodings", true),
+            ("Content-Length", false),
+            ("Content-Length-And-Type", true),
+            ("Hos", true),
+        ] {
+            let body = format!("0\r\n{name}: 1\r\n\r\n");
+            let mut decoder = ChunkedDecoder::new(&MessageLimits::default());
+            let outcome = decoder.decode(body.as_bytes()).map(|_| ());
+            let expected = is_permitted.then_some(()).ok_or(BodyError::Trailer);
+            assert_eq!(outcome, expected, "{name}");
+            assert_eq!(decoder.is_finished(), is_permitted, "{name}");
+        }
+    }
 }

@@ -650,6 +650,12 @@ mod tests {
             ("//", apart, "//", "//"),
             ("/a%5Cb", backslashes, "/a\\b", "/a%5Cb"),
             ("/a/./%62%20", as_sent, "/a/b ", "/a/%62%20"),
+            (
+                "/a/./b%20",
+                slashes(SlashPolicy::Refuse),
+                "/a/b ",
+                "/a/b%20",
+            ),
         ] {
             let expected = (decoded.to_owned(), encoded.to_owned());
             assert_eq!(forms(sent, &rules), Ok(expected), "{sent}");
@@ -679,11 +685,38 @@ mod tests {
             ("/a%2Fb/c", "/a/b/c", "/a%2Fb/c"),
             ("/a%2F../c%20d", "/c d", "/c%20d"),
             ("/100%", "/100%", "/100%25"),
+            ("/a%zz%2", "/a%zz%2", "/a%25zz%252"),
+            ("/a%00/%00", "/a/", "/a/"),
         ] {
             let found = OwnedPath::made(made.as_bytes(), true);
             let found = found.as_path();
             assert_eq!(String::from_utf8_lossy(found.path()), path, "{made}");
             assert_eq!(String::from_utf8_lossy(found.target()), target, "{made}");
+        }
+    }
+
+    #[test]
+    fn text_is_encoded_for_its_place() {
+        fn encoded(encode: fn(&[u8], &mut Vec<u8>), text: &str) -> String {
+            let mut out = Vec::new();
+            encode(text.as_bytes(), &mut out);
+            String::from_utf8(out).unwrap()
+        }
+        for (text, path, argument, written) in [
+            ("/aZ9-._~", "/aZ9-._~", "/aZ9-._~", "/aZ9-._~"),
+            ("a=b&c+d;e", "a=b&c+d;e", "a%3Db%26c%2Bd%3Be", "a=b&c+d;e"),
+            ("?#[]", "%3F%23%5B%5D", "?%23%5B%5D", "?%23%5B%5D"),
+            ("%41%4g%", "%2541%254g%25", "%2541%254g%25", "%41%254g%25"),
+            (
+                "\r\n \"ä",
+                "%0D%0A%20%22%C3%A4",
+                "%0D%0A%20%22%C3%A4",
+                "%0D%0A%20%22%C3%A4",
+            ),
+        ] {
+            assert_eq!(encoded(encode_path, text), path, "{text}");
+            assert_eq!(encoded(encode_argument, text), argument, "{text}");
+            assert_eq!(encoded(encode_written, text), written, "{text}");
         }
     }
 

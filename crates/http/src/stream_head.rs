@@ -95,6 +95,24 @@ mod tests {
     }
 
     #[test]
+    fn only_a_handshake_loses_its_key_and_the_first_length_counts() {
+        let mut head = OutgoingHead::new(200);
+        let key = (&b"sec-websocket-accept"[..], &b"x"[..]);
+        let lengths = [
+            (&b"Content-Length"[..], &b"7"[..]),
+            (b"Content-Length", b"8"),
+        ];
+        for (name, value) in [key].into_iter().chain(lengths) {
+            head.fields.push(name, value);
+        }
+        let mut fields = StreamFields::of(&head, false);
+        assert_eq!(fields.next(), Some(key));
+        assert_eq!(fields.by_ref().count(), 2);
+        assert_eq!(fields.content_length(), Some(7));
+        assert_eq!(StreamFields::of(&head, true).count(), 2);
+    }
+
+    #[test]
     fn the_status_on_a_stream() {
         for (status, is_websocket, expected) in [
             (200, false, Some(200)),

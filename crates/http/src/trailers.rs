@@ -135,6 +135,21 @@ mod tests {
     }
 
     #[test]
+    fn trailers_pass_through_the_lists_of_http2() {
+        let mut map = HeaderMap::new();
+        for (name, value) in [("grpc-status", "0"), ("x", "1"), ("x", "2"), ("vary", "a")] {
+            map.append(name, HeaderValue::from_static(value));
+        }
+        let trailers = Trailers::of_map(&map);
+        let lines = b"grpc-status: 0\r\nx: 1\r\nx: 2\r\n";
+        assert_eq!(trailers.lines(), lines);
+        map.remove("vary");
+        assert_eq!(trailers.to_map(), Some(map));
+        assert_eq!(Trailers::default().to_map(), None);
+        assert!(Trailers::of_map(&HeaderMap::new()).is_empty());
+    }
+
+    #[test]
     fn no_field_ends_its_line() {
         let mut trailers = Trailers::default();
         trailers.push(b"a", b"1\r\nb: 2");

@@ -301,6 +301,60 @@ fn an_upgrade_needs_both_fields_and_version() {
 }
 
 #[test]
+fn trailers_are_sent_to_clients_that_ask_for_them() {
+    for (version, fields, expected) in [
+        ("1.1", "TE: trailers\r\n", true),
+        ("1.1", "TE: gzip\r\nte: deflate;q=0.5 , Trailers\r\n", true),
+        ("1.1", "TE: gzip\r\n", false),
+        ("1.1", "Trailer: trailers\r\n", false),
+        ("1.0", "TE: trailers\r\n", false),
+    ] {
+        let bytes = format!("GET / HTTP/{version}\r\nHost: h\r\n{fields}\r\n").into_bytes();
+        let head = parse(&bytes);
+        let asks = head.view(&bytes).asks_for_trailers();
+        assert_eq!(asks, expected, "{version} {fields}");
+    }
+}
+
+#[test]
+fn fields_of_one_name_are_one_list() {
+    for (fields, expected) in [
+        ("", None),
+        ("Accept: a\r\n", Some("a")),
+        (
+            "Accept: a,b\r\nX: y\r\naccept: c\r\nACCEPT:\r\n",
+            Some("a,b, c, "),
+        ),
+    ] {
+        let bytes = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n").into_bytes();
+        let head = parse(&bytes);
+        let list = head.view(&bytes).get_list(Known::Accept);
+        assert_eq!(list.as_deref(), expected.map(str::as_bytes), "{fields}");
+    }
+}
+
+#[test]
+fn more_fields_than_permitted_are_refused() {
+    for most in [1, 3, 64, 65, 100] {
+        let limits = MessageLimits {
+            max_fields: most,
+            ..MessageLimits::default()
+        };
+        let head = |more: usize| {
+            format!(
+                "GET / HTTP/1.1\r\nHost: h\r\n{}\r\n",
+                "X: y\r\n".repeat(more)
+            )
+        };
+        let (whole, over) = (head(most - 1), head(most));
+        let length = whole.len();
+        let parsed = RequestHead::new().parse(whole.as_bytes(), &limits);
+        assert_eq!(parsed, Ok(Progress::Complete { length }), "{most}");
+        assert_eq!(refusal(over.as_bytes(), &limits), HeadError::FieldsTooLarge);
+    }
+}
+
+#[test]
 fn unsafe_field_names_are_dropped_unless_permitted() {
     let bytes = b"GET / HTTP/1.1\r\nHost: h\r\nX_Auth: me\r\nX-Ok9: 1\r\nX.!#$%&'*+^`|~: 2\r\n\r\n";
     let names = |limits: &MessageLimits| {
@@ -553,6 +607,8 @@ fn other_versions_are_505_and_malformed_lines_400() {
         ("GET / HTTP/0.9", HeadError::Version),
         ("PRI * HTTP/2.0", HeadError::Version),
         ("GET / HTTP/11", HeadError::StartLine),
+        ("GET / HTTP/1.x", HeadError::StartLine),
+        ("GET / HTTP/x.1", HeadError::StartLine),
         ("GET / http/1.1", HeadError::StartLine),
         ("GET / HTTPS/1.1", HeadError::StartLine),
         ("GET / FTP/1.1", HeadError::StartLine),

@@ -415,6 +415,8 @@ fn targets_and_hosts_with_two_readings_are_refused() {
         "400 asterisk with a path | OPTIONS */a HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 path for CONNECT | CONNECT /a HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 CONNECT without port | CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n",
+        "400 CONNECT with an empty port | CONNECT a: HTTP/1.1\r\nHost: a\r\n\r\n",
+        "400 CONNECT without host | CONNECT :443 HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 fragment | GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 backslash authority | GET \\\\a/ HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 space in the target | GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -511,6 +511,46 @@ mod tests {
     }
 
     #[test]
+    fn a_head_of_many_lines_is_no_larger_than_one_of_http1() {
+        let limits = MessageLimits {
+            large_header_buffer_size: 64,
+            large_header_buffers: 3,
+            ..MessageLimits::default()
+        };
+        let value: &'static str = "x".repeat(40).leak();
+        assert!(compose(&GET, &[("a", value); 2], &limits).is_ok());
+        let outcome = compose(&GET, &[("a", value); 12], &limits).map(|_| ());
+        assert_eq!(outcome, Err(HeadError::FieldsTooLarge));
+    }
+
+    #[test]
+    fn a_host_like_the_authority_is_left_out() {
+        let fields = [("host", "example.ORG:8080"), ("a", "b")];
+        let (_, buffer) = compose(&GET, &fields, &MessageLimits::default()).unwrap();
+        assert_eq!(
+            buffer,
+            b"GET /a/../b%20c?q=1 HTTP/2.0\r\nhost: Example.org:8080\r\na: b\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn white_space_around_a_value_is_refused_in_a_checked_section_too() {
+        let limits = MessageLimits::default();
+        for (value, expected) in [
+            (&b"a b"[..], Ok(())),
+            (b" a", Err(HeadError::FieldValue)),
+            (b"a\t", Err(HeadError::FieldValue)),
+        ] {
+            let mut section = crate::section::Section::default();
+            assert!(section.push(b"x", value, Known::Other));
+            let mut head = RequestHead::new();
+            let fields = || section.checked_fields();
+            let outcome = head.compose(&mut Vec::new(), &GET, fields, &limits);
+            assert_eq!(outcome, expected, "{}", value.escape_ascii());
+        }
+    }
+
+    #[test]
     fn an_extended_connect_becomes_the_handshake_of_http1() {
         let key = b"dGhlIHNhbXBsZSBub25jZQ==";
         let opening = Opening {

@@ -141,6 +141,11 @@ mod tests {
                 (":authority", "a:1"),
                 (":path", "/"),
             ],
+            vec![
+                (":method", "CONNECT"),
+                (":authority", "a:1"),
+                (":scheme", "https"),
+            ],
             vec![],
         ] {
             let outcome = Section::of_request(&block(&fields), 1000).map(drop);

@@ -146,6 +146,15 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_made_that_the_check_accepts() {
+        let made = key(*b"the sample nonce");
+        assert_eq!(&made, b"dGhlIHNhbXBsZSBub25jZQ==");
+        for nonce in [[0; 16], [0xff; 16]] {
+            assert!(is_key(&key(nonce)), "{nonce:?}");
+        }
+    }
+
+    #[test]
     fn a_request_without_upgrade_is_ordinary() {
         for (start, fields) in [
             ("GET / HTTP/1.1", &[UPGRADE, KEY, VERSION][..]),
@@ -201,6 +210,13 @@ mod tests {
             ],
             &[UPGRADE, CONNECTION, VERSION, "Sec-WebSocket-Key: c2hvcnQ="],
             &[UPGRADE, CONNECTION, VERSION, KEY, "Content-Length: 3"],
+            &[
+                UPGRADE,
+                CONNECTION,
+                VERSION,
+                KEY,
+                "Transfer-Encoding: chunked",
+            ],
         ] {
             assert!(
                 matches!(judge("GET / HTTP/1.1", fields), Handshake::Malformed(_)),
