@@ -49,7 +49,7 @@ LANGUAGES = [
         path="/index.jsp",
     ),
 ]
-# What the images of a language serve, too. The packages of these have tests of their own in run.py.
+# Served by the images of a language, too. The packages of these have tests of their own in run.py.
 OTHERS = [
     Language(
         "tutti-php",

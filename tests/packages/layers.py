@@ -32,7 +32,7 @@ def machine_files():
 
 
 def revealing(files):
-    """What tells that a text is of these files, or of this machine's sources. Of a certificate, a line in its middle, since the first ones are alike."""
+    """Returns what tells that a text is of these files, or of this machine's sources. Of a certificate, a line in its middle, since the first ones are alike."""
     found = set()
     for file in files:
         lines = [line.strip() for line in file.read_bytes().splitlines()]

@@ -34,7 +34,7 @@ def skipped(reason):
 
 
 def manifest(name, accept):
-    """What the registry says of a tag."""
+    """Returns what the registry says of a tag."""
     request = urllib.request.Request(f"http://{ADDRESS}/v2/tutti/manifests/{name}", headers={"Accept": accept})
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)

@@ -361,7 +361,7 @@ def skipped(reason):
 
 
 def failed_by_skipping():
-    """How a run ends that has tried nothing: a machine of one's own may be unable to, but that of a workflow is made for it (`CI`)."""
+    """Ends a run that has tried nothing: a machine of one's own may be unable to, but that of a workflow is made for it (`CI`)."""
     return 1 if os.environ.get("CI") else 0
 
 
