@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from chart import version
@@ -168,6 +169,8 @@ class Refusals(unittest.TestCase):
         self.assertEqual(fixture.release(fixture.clone, fixture.dist, "--check", "--unsigned", key=False).returncode, 0)
         done = run(fixture.clone / "packaging/release", "0.0.9", "--unsigned", "--check", check=False)
         self.assertIn(f"this source is of version {VERSION}, not of 0.0.9", done.stderr)
+        with unittest.mock.patch.dict(os.environ, UNPATCHED="1"):
+            self.refused("images without Debian's updates are not released")
         (fixture.clone / "new").touch()
         self.refused("changes that are not committed: ?? new")
         (fixture.clone / "new").unlink()
