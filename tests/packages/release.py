@@ -90,6 +90,7 @@ class Fixture:
         change(self.clone / "SECURITY.md", "security@tutti.invalid", "security@tutti.example")
         change(self.clone / "packaging/install.sh", "address=https://tutti.invalid", f"address={self.address}")
         change(self.clone / "packaging/install.sh", "\nkey=\n", f"\nkey={self.public_key}\n")
+        change(self.clone / "packaging/image/tags.toml", "registry.tutti.invalid", "registry.tutti.example")
         text = (self.clone / "CHANGELOG.md").read_text(encoding="utf-8")
         (self.clone / "CHANGELOG.md").write_text(re.sub(rf"^(## {re.escape(VERSION)}), .*$", r"\1, 2026-01-02", text, flags=re.M), encoding="utf-8")
         commit(self.clone)
@@ -180,6 +181,7 @@ class Refusals(unittest.TestCase):
             ("SECURITY.md", "security@tutti.example", "security@tutti.invalid", "the contact in SECURITY.md is a placeholder", True),
             ("packaging/install.sh", fixture.address, "https://tutti.invalid", "the address in packaging/install.sh is a placeholder", True),
             ("packaging/install.sh", f"key={fixture.public_key}", "key=", "has no public key", True),
+            ("packaging/image/tags.toml", "registry.tutti.example", "registry.tutti.invalid", "the registry in packaging/image/tags.toml is a placeholder", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", f"## {VERSION}, not released yet", "has no date", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", "## 0.0.8, 2026-01-02", f"has no entry for {VERSION}", False),
             ("packaging/helm/tutti/Chart.yaml", f"appVersion: {VERSION}", "appVersion: 0.0.8", "the chart is of version 0.0.8", False),
