@@ -110,6 +110,7 @@ class Fixture:
         (tree / "bin/tuttid").symlink_to("tutti")
         shutil.copy(self.clone / "packaging/install.sh", tree / "share/tutti/install.sh")
         (dist / "packages").mkdir(parents=True)
+        (dist / f"packages/tutti_{VERSION}-1~deb12_all.deb").write_text("a package")
         self.tree = tree
         self.archive(tree, dist / f"packages/{name}.tar.gz")
 
@@ -195,6 +196,12 @@ class Refusals(unittest.TestCase):
                     self.assertEqual(done.returncode == 0, rehearsed, done.stderr)
                 finally:
                     run("git", "reset", "-q", "--hard", "HEAD~1", cwd=fixture.clone)
+
+    def test_every_server_keeps_the_names(self):
+        """GitHub renames files whose names have other characters, and the checksums would not be theirs."""
+        names = [line.split(maxsplit=1)[1] for line in (fixture.dist / "release/SHA256SUMS").read_text().splitlines()]
+        self.assertIn(f"tutti_{VERSION}-1.deb12_all.deb", names)
+        self.assertEqual([name for name in names if not re.fullmatch(r"[A-Za-z0-9._-]+", name)], [])
 
     def test_another_key_than_the_published_one(self):
         other, _ = new_key(fixture.work, "stranger")
