@@ -93,6 +93,7 @@ class Fixture:
         change(self.clone / "packaging/image/tags.toml", "registry.tutti.invalid", "registry.tutti.example")
         text = (self.clone / "CHANGELOG.md").read_text(encoding="utf-8")
         (self.clone / "CHANGELOG.md").write_text(re.sub(rf"^(## {re.escape(VERSION)}), .*$", r"\1, 2026-01-02", text, flags=re.M), encoding="utf-8")
+        (self.clone / "docs/security/TUTTI-2026-0001.json").write_text("{}")
         commit(self.clone)
         self.dist = work / "dist"
         self.pack(self.dist)
@@ -202,6 +203,9 @@ class Refusals(unittest.TestCase):
         names = [line.split(maxsplit=1)[1] for line in (fixture.dist / "release/SHA256SUMS").read_text().splitlines()]
         self.assertIn(f"tutti_{VERSION}-1.deb12_all.deb", names)
         self.assertEqual([name for name in names if not re.fullmatch(r"[A-Za-z0-9._-]+", name)], [])
+
+    def test_advisories_are_published(self):
+        self.assertEqual((fixture.public / "security/TUTTI-2026-0001.json").read_text(), "{}")
 
     def test_another_key_than_the_published_one(self):
         other, _ = new_key(fixture.work, "stranger")
