@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -363,11 +364,13 @@ def the_log_of_unit_is_the_terminal(new):
 
 
 def page_has_the_table_of_tags():
-    """docs/operate/unit-images.md lists what packaging/image/tags.toml says."""
+    """docs/operate/unit-images.md lists what packaging/image/tags.toml says, and names its registry."""
     page = (ROOT / "docs/operate/unit-images.md").read_text(encoding="utf-8")
     found = page.partition("<!-- tags: packaging/build-images --table -->\n")[2].partition("<!-- end of tags -->")[0]
     table = subprocess.run([ROOT / "packaging/build-images", "--table"], capture_output=True, text=True, check=True).stdout
     assert found == table, f"docs/operate/unit-images.md: the table of tags is not that of `packaging/build-images --table`:\n{table}"
+    registry = tomllib.loads((ROOT / "packaging/image/tags.toml").read_text(encoding="utf-8"))["registry"]
+    assert f"\nFROM {registry}:" in page and f"`{registry}:VERSION-LANGUAGE`" in page, f"docs/operate/unit-images.md: it names another registry than `{registry}`"
 
 
 # Every function above that is given `new`, which makes a container.

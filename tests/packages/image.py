@@ -134,7 +134,7 @@ def is_built_as_the_guide_says():
     assert "`dist/tutti-image.tar`, for `docker load` and `podman load`" in page
     podman("load", "--input", str(archive))
     build, small = re.search(r"`docker (build [^`]+)`, with `(--build-arg [^`]+)`", page).groups()
-    debian = re.search(r"~deb(\d+)", next(packages.glob("tutti_*.deb")).name)[1]
+    debian = re.search(r"[~.]deb(\d+)", next(packages.glob("tutti_*.deb")).name)[1]
     argument = re.search(r"`(--build-arg DEBIAN=)13`", page)[1]
     # Debian's image is this machine's own root, which `make image` has put there: no registry is asked.
     words = ["build", "--pull=never", "--isolation", "chroot", "--format", "docker", *([] if debian == "12" else shlex.split(argument + debian)), *shlex.split(small), *shlex.split(build)[1:]]

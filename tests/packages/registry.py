@@ -87,6 +87,32 @@ def tried(tag, is_bounded):
     print(f"registry: {name}: {size:.1f} MB compressed; pulled, and {says!r} is served in {len(ways())} ways", flush=True)
 
 
+def one_tag_for_two_processors(name):
+    """`packaging/push-images`: archives of both become one tag, and one without the other is refused. Only the description says for what an image is."""
+    buildah = ["buildah", "--storage-driver", STORAGE]
+    local = f"localhost/tutti:{name}"
+    made = subprocess.run([*buildah, "from", "--pull-never", local], capture_output=True, text=True, check=True).stdout.strip()
+    subprocess.run([*buildah, "config", "--arch", "arm64", made], check=True)
+    other = subprocess.run([*buildah, "commit", "--rm", "--quiet", made], capture_output=True, text=True, check=True).stdout.strip()
+    with tempfile.TemporaryDirectory() as folder:
+        for image, processor in ((local, "amd64"), (other, "arm64")):
+            archive = Path(folder) / f"tutti-image-{name}-{processor}.tar"
+            subprocess.run([*buildah, "push", "--quiet", image, f"docker-archive:{archive}:tutti:{name}"], check=True)
+            subprocess.run(["gzip", "-1", archive], check=True)
+        subprocess.run([*buildah, "rmi", other], check=True, stdout=subprocess.DEVNULL)
+        push = [ROOT / "packaging/push-images", folder, f"{ADDRESS}/tutti"]
+        environment = {**os.environ, "TLS_VERIFY": "false"}
+        subprocess.run(push, check=True, env=environment)
+        listed = manifest(name, "application/vnd.oci.image.index.v1+json")["manifests"]
+        assert [part["platform"]["architecture"] for part in listed] == ["amd64", "arm64"], listed
+        assert len({part["digest"] for part in listed}) == 2, listed
+        archive = Path(folder) / f"tutti-image-{name}-arm64.tar.gz"
+        archive.rename(Path(folder) / "tutti-image-another-arm64.tar.gz")
+        refused = subprocess.run(push, capture_output=True, text=True, env=environment, check=False)
+        assert refused.returncode == 1 and "has no image for" in refused.stderr, refused
+    print(f"registry: {name}: one tag has the images of two processors", flush=True)
+
+
 def inside(crane, bound, names):
     tags = [tag for tag in TAGS if tag["name"] in names]
     with tempfile.TemporaryDirectory() as folder:
@@ -96,9 +122,10 @@ def inside(crane, bound, names):
                 wait(lambda: registry.poll() is not None or answers(), "the registry")
                 for tag in tags:
                     tried(tag, bound == "--sizes")
+                one_tag_for_two_processors(f"{version()}-{tags[0]['name']}")
             finally:
                 registry.terminate()
-    print(f"registry: {len(tags)} passed, 0 failed")
+    print(f"registry: {len(tags) + 1} passed, 0 failed")
 
 
 def answers():

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from chart import version
@@ -92,8 +93,10 @@ class Fixture:
         change(self.clone / "Cargo.toml", "https://tutti.invalid/tutti", "https://tutti.example/tutti")
         change(self.clone / "packaging/debian/control.in", "maintainers@tutti.example", "maintainers@localhost")
         change(self.clone / "packaging/debian/control.in", "https://tutti.invalid/", f"{self.address}/")
+        change(self.clone / "packaging/image/tags.toml", "registry.tutti.invalid", "registry.tutti.example")
         text = (self.clone / "CHANGELOG.md").read_text(encoding="utf-8")
         (self.clone / "CHANGELOG.md").write_text(re.sub(rf"^(## {re.escape(VERSION)}), .*$", r"\1, 2026-01-02", text, flags=re.M), encoding="utf-8")
+        (self.clone / "docs/security/TUTTI-2026-0001.json").write_text("{}")
         commit(self.clone)
         self.dist = work / "dist"
         self.pack(self.dist)
@@ -195,6 +198,8 @@ class Refusals(unittest.TestCase):
         self.assertEqual(fixture.release(fixture.clone, fixture.dist, "--check", "--unsigned", key=False).returncode, 0)
         done = run(fixture.clone / "packaging/release", "0.0.9", "--unsigned", "--check", check=False)
         self.assertIn(f"this source is of version {VERSION}, not of 0.0.9", done.stderr)
+        with unittest.mock.patch.dict(os.environ, UNPATCHED="1"):
+            self.refused("images without Debian's updates are not released")
         (fixture.clone / "new").touch()
         self.refused("changes that are not committed: ?? new")
         (fixture.clone / "new").unlink()
@@ -207,6 +212,7 @@ class Refusals(unittest.TestCase):
             ("packaging/install.sh", f"key={fixture.public_key}", "key=", "has no public key", True),
             ("packaging/debian/control.in", "maintainers@localhost", "maintainers@tutti.example", "the maintainer in packaging/debian/control.in is a placeholder", True),
             ("packaging/debian/control.in", f"Homepage: {fixture.address}/", "Homepage: https://tutti.invalid/", "the homepage in packaging/debian/control.in is a placeholder", True),
+            ("packaging/image/tags.toml", "registry.tutti.example", "registry.tutti.invalid", "the registry in packaging/image/tags.toml is a placeholder", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", f"## {VERSION}, not released yet", "has no date", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", "## 0.0.8, 2026-01-02", f"has no entry for {VERSION}", False),
             ("packaging/helm/tutti/Chart.yaml", f"appVersion: {VERSION}", "appVersion: 0.0.8", "the chart is of version 0.0.8", False),
@@ -234,6 +240,15 @@ class Refusals(unittest.TestCase):
         self.assertIn("is not the same as in", run(*words, check=False).stderr)
         (dist / "deb/tutti_0.0.9-1~deb12_amd64.deb").touch()
         self.assertIn(f"is not of version {VERSION}; hint: ", run(*words, check=False).stderr)
+
+    def test_every_server_keeps_the_names(self):
+        """GitHub renames files whose names have other characters, and the checksums would not be theirs."""
+        names = [line.split(maxsplit=1)[1] for line in (fixture.dist / "release/SHA256SUMS").read_text().splitlines()]
+        self.assertIn(f"tutti-{VERSION}-source.tar.gz", names)
+        self.assertEqual([name for name in names if not re.fullmatch(r"[A-Za-z0-9._-]+", name)], [])
+
+    def test_advisories_are_published(self):
+        self.assertEqual((fixture.public / "security/TUTTI-2026-0001.json").read_text(), "{}")
 
     def test_another_key_than_the_published_one(self):
         other, _ = new_key(fixture.work, "stranger")
