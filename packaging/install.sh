@@ -100,7 +100,7 @@ is_signed() {
     fi
 }
 
-# The newest version: `latest` is a signature of nothing, whose comment has it and the day. A minor version has fixes for a year, so an older statement
+# The newest version: `latest` is a signature of an empty file, whose comment has it and the day. A minor version has fixes for a year, so an older statement
 # names none that has them, and the server may hide newer ones.
 fetch_newest() {
     fetch latest "$work/latest.minisig"
@@ -117,9 +117,13 @@ fetch_newest() {
     say "The newest version is $version, as the publisher has signed on $day."
 }
 
-# is_older VERSION OTHER: in the notation of any kind of package. A release candidate comes before its release.
+# The lowest of versions in the notation of any kind of package. A release candidate comes before its release.
+lowest() {
+    printf '%s\n' "$@" | sed '/[-~_]/!s/$/.1/; s/[-~_]/.0./' | sort -V | head -n 1
+}
+
 is_older() {
-    [ "$1" != "$2" ] && [ "$(printf '%s\n' "$1" "$2" | sed -E 's/[-~_]/.0./; t; s/$/.1/' | sort -V | head -n 1)" = "$(printf '%s\n' "$1" | sed -E 's/[-~_]/.0./; t; s/$/.1/')" ]
+    [ "$1" != "$2" ] && [ "$(lowest "$1" "$2")" = "$(lowest "$1")" ]
 }
 
 # The list of checksums of this version, whose signature is the publisher's.
@@ -262,7 +266,7 @@ END
     # shellcheck disable=SC2046
     manage dnf install -y --refresh $(packages | sed "s/\$/-$(named "$version")/")
     say "Languages are packages of their own: dnf search tutti- (PHP, Python, Perl and Ruby: in the container images)"
-    say "Start the server, now and with the system: systemctl enable --now tutti"
+    [ -n "$old" ] || say "Start the server, now and with the system: systemctl enable --now tutti"
 }
 
 install_apk() {
@@ -281,7 +285,7 @@ install_apk() {
         manage apk add -U -u "tutti>=$(named "$version")"
     fi
     say "Languages are packages of their own: apk search tutti- (PHP, Python, Perl and Ruby: in the container images)"
-    say "Start the server, now and with the system: rc-update add tutti && rc-service tutti start"
+    [ -n "$old" ] || say "Start the server, now and with the system: rc-update add tutti && rc-service tutti start"
 }
 
 # starts PROGRAM: it is this version, and a server of it starts.

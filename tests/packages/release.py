@@ -554,15 +554,15 @@ class Installation(unittest.TestCase):
             self.skipTest("this is not root")
         self.system()
         deb, apk = VERSION.replace("-", "~"), re.sub(r"-([a-z]+)\.?", r"_\1", VERSION)
-        for method, first, back, hosts in [
-            ("deb", f"apt-get install -y -q --no-remove tutti={deb}-*", f"apt-get install -y -q --no-remove --allow-downgrades tutti={deb}-* tutti-node={deb}-* tutti-php8.2={deb}-*", "tutti-node tutti-node-dbgsym tutti-php8.2"),
-            ("rpm", f"dnf install -y --refresh tutti-{deb}", f"dnf install -y --refresh tutti-{deb} tutti-node-{deb}", "tutti-node"),
-            ("apk", f"apk add -U -u tutti>={apk}", f"apk add -U tutti~{apk}", "tutti-node"),
+        for method, start, first, back, hosts in [
+            ("deb", "Languages", f"apt-get install -y -q --no-remove tutti={deb}-*", f"apt-get install -y -q --no-remove --allow-downgrades tutti={deb}-* tutti-node={deb}-* tutti-php8.2={deb}-*", "tutti-node tutti-node-dbgsym tutti-php8.2"),
+            ("rpm", "Start the server, now and with the system: systemctl enable --now tutti", f"dnf install -y --refresh tutti-{deb}", f"dnf install -y --refresh tutti-{deb} tutti-node-{deb}", "tutti-node"),
+            ("apk", "Start the server, now and with the system: rc-update add tutti && rc-service tutti start", f"apk add -U -u tutti>={apk}", f"apk add -U tutti~{apk}", "tutti-node"),
         ]:
             with self.subTest(method):
                 self.fails("")
                 self.has("", "")
-                self.install("--method", method)
+                self.assertIn(start, self.install("--method", method).stdout)
                 self.assertEqual(self.ran()[-1], first)
                 self.has(NEWER, hosts)
                 self.fails("")
