@@ -146,9 +146,9 @@ impl Listener for Hears {
         match why {
             Some(error) => self.0.around.log(
                 Level::Alert,
-                &format!("jobs cannot be stored: {error}; hint: they are in `jobs.redb` in the state folder; stored jobs are kept, and writing is retried"),
+                &format!("jobs cannot be stored or read: {error}; hint: they are in `jobs.redb` in the state folder; stored jobs are kept, and the file is opened again"),
             ),
-            None => self.0.around.log(Level::Notice, "jobs can be stored again"),
+            None => self.0.around.log(Level::Notice, "jobs can be stored and read again"),
         }
     }
 
@@ -408,8 +408,12 @@ impl Jobs {
                 self.0.around.log(Level::Alert, &line);
                 Some(Ok(()))
             }
-            // The store is closed, or has a problem that has been logged.
-            Ok(Err(_)) | Err(_) => None,
+            // The file is closed, or is opened again after a problem that has been logged.
+            Ok(Err(JobStoreError::Closed)) | Err(_) => None,
+            Ok(Err(error)) => {
+                let why = format!("its request cannot be read: {error}");
+                Some(Err(DeliveryError::new(why)))
+            }
         };
         let is_delivered = matches!(outcome, Some(Ok(())));
         let (line, is_closed) = {

@@ -154,13 +154,13 @@ impl State {
         let queue = self.queues.get_mut(spooler)?;
         let error = match outcome {
             None => {
-                queue.give_back(id);
+                queue.give_back(id, now());
                 return None;
             }
             Some(Err(failure))
                 if failure.is_ours || (rests && failure.why.starts_with("no answer")) =>
             {
-                queue.give_back(id);
+                queue.give_back(id, now());
                 return None;
             }
             Some(Ok(())) => String::new(),
@@ -201,7 +201,7 @@ impl State {
         let queue = self.queues.get_mut(name)?;
         let failure = match outcome {
             None => {
-                queue.give_back(id);
+                queue.give_back(id, now());
                 return None;
             }
             Some(Ok(())) => {
@@ -213,7 +213,7 @@ impl State {
         };
         if rests && failure.why.starts_with("no answer") {
             // The connection ended with this router, which does not count against the job.
-            queue.give_back(id);
+            queue.give_back(id, now());
             return None;
         }
         let patience = Patience {
