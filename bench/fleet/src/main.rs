@@ -132,13 +132,17 @@ async fn play_main(link: Arc<Link<ToFleet, Said>>, number: u32) {
             FleetRequest::Apply { generation, .. } => {
                 form = generation.to_string();
                 applied(number, generation);
-                FleetAnswer::Applied { form: form.clone() }
+                FleetAnswer::Applied {
+                    form: form.clone(),
+                    router_ends: 0,
+                }
             }
             FleetRequest::Look => FleetAnswer::Seen {
                 form: form.clone(),
                 requests: (begin.elapsed().as_secs_f64() * REQUESTS) as u64,
                 errors: 0,
                 start_failures: 0,
+                router_ends: 0,
             },
             FleetRequest::Purge { .. } => FleetAnswer::Purged,
             // There is nothing that they could change here.

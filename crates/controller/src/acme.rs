@@ -143,6 +143,8 @@ impl Inner {
                 "the certificate from the authority is not for `{missing}`"
             ));
         }
+        let checked = self.check_replacement(&name, &bundle);
+        checked.map_err(|error| format!("the certificate cannot be used: {error}"))?;
         let kept = self.keep_bundle(name.clone(), pem, Arc::new(bundle)).await;
         kept.map_err(|error| match error {
             StoreError::Failed(faults) => {

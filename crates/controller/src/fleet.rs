@@ -63,6 +63,7 @@ impl ControllerService {
                 match followed {
                     Ok(_) => FleetAnswer::Applied {
                         form: form(&self.0.document.load()),
+                        router_ends: 0,
                     },
                     Err(faults) => refused(&faults),
                 }
@@ -169,6 +170,7 @@ impl Inner {
                     requests,
                     errors,
                     start_failures: start_failures(&status),
+                    router_ends: 0,
                 }
             }
             Err(reason) => FleetAnswer::Unavailable { reason },

@@ -24,10 +24,14 @@ impl Inner {
         if let Err(refusal) = check_name(&name) {
             return refusal;
         }
-        if let Some(known) = self.certificates.load().get(&name) {
-            let bundle = Bundle::parse(pem.as_bytes(), SystemTime::now());
-            if bundle.is_ok_and(|bundle| known.is_same(&bundle)) {
+        // Storing it reports why it cannot be parsed.
+        if let Ok(bundle) = Bundle::parse(pem.as_bytes(), SystemTime::now()) {
+            let known = self.certificates.load().get(&name);
+            if known.is_some_and(|known| known.is_same(&bundle)) {
                 return FleetAnswer::Noted;
+            }
+            if let Err(error) = self.check_replacement(&name, &bundle) {
+                return refused(error.to_string());
             }
         }
         match self.store_certificate(name.clone(), pem.into_bytes()).await {

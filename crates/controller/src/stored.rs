@@ -8,9 +8,10 @@ use std::time::{Duration, SystemTime};
 
 use tutti_config::{Config, Diagnostic, Pointer};
 use tutti_control::StoreError;
+use tutti_log::Level;
 use tutti_protocol::{Cause, Change, StoreKind};
 use tutti_script::Modules;
-use tutti_tls::Bundle;
+use tutti_tls::{Bundle, ReplacementError};
 use tutti_unprivileged::certificates::{self, Certificates};
 use tutti_unprivileged::{js_modules, partial};
 
@@ -32,6 +33,27 @@ impl Inner {
         let text = String::from_utf8_lossy(&pem).into_owned();
         self.keep_bundle(name, text, Arc::clone(&bundle)).await?;
         Ok(bundle.warnings().to_vec())
+    }
+
+    /// Checks that a bundle that nobody has looked at may replace the stored one of this name; logs it if it is an older one.
+    pub(super) fn check_replacement(
+        &self,
+        name: &str,
+        bundle: &Bundle,
+    ) -> Result<(), ReplacementError> {
+        let Some(known) = self.certificates.load().get(name) else {
+            return Ok(());
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+        bundle.validity().replace(known.validity(), now)?;
+        if bundle.validity().since < known.validity().since {
+            let text = format!(
+                "the certificate `{name}` is replaced by an older one; hint: if you did not do this on purpose, check who can write where it comes from"
+            );
+            self.log.line(Level::Warn, &text);
+        }
+        Ok(())
     }
 
     /// Stores a bundle that has been checked. The caller must hold `changing`.

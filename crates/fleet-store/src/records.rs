@@ -145,6 +145,10 @@ pub struct NodeHealth {
     pub errors: u64,
     /// Failed starts of applications.
     pub start_failures: u64,
+    /// Routers that have ended by themselves or were replaced because they did not react.
+    pub router_ends: u64,
+    /// The server has not answered since the document was applied, or not the last time that it was asked.
+    pub is_unseen: bool,
 }
 
 /// The answer of a node.

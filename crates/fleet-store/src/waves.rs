@@ -66,7 +66,7 @@ pub fn waves(sizes: &[Size], nodes: &[String]) -> Vec<Vec<String>> {
 pub enum WaveStatus {
     /// All have applied the document, and are healthy.
     Good,
-    /// These have not applied it yet, or are offline.
+    /// These have not applied it yet, are offline, or their server does not answer.
     Waiting(Vec<String>),
     /// One has rejected it, or is unhealthy with it.
     Bad {
@@ -109,6 +109,14 @@ pub fn judge(
             continue;
         }
         let health = &answer.health;
+        if health.router_ends > 0 {
+            let count = health.router_ends;
+            return bad(None, format!("the router has ended {count} times since"));
+        }
+        if health.is_unseen {
+            waiting.push(node.clone());
+            continue;
+        }
         if health.start_failures > 0 {
             let count = health.start_failures;
             return bad(
@@ -173,28 +181,38 @@ mod tests {
         };
         assert_eq!(judged(applied(NodeHealth::default())), WaveStatus::Good);
         assert_eq!(judged(NodeReport::default()), WaveStatus::Waiting(names(1)));
+        let hanging = NodeHealth {
+            is_unseen: true,
+            ..NodeHealth::default()
+        };
+        assert_eq!(judged(applied(hanging)), WaveStatus::Waiting(names(1)));
         let few = NodeHealth {
             requests: 19,
             errors: 19,
-            start_failures: 0,
+            ..NodeHealth::default()
         };
         assert_eq!(judged(applied(few)), WaveStatus::Good);
         let bounded = NodeHealth {
             requests: 100,
             errors: 5,
-            start_failures: 0,
+            ..NodeHealth::default()
         };
         assert_eq!(judged(applied(bounded)), WaveStatus::Good);
         for bad in [
             NodeHealth {
                 requests: 100,
                 errors: 6,
-                start_failures: 0,
+                ..NodeHealth::default()
             },
             NodeHealth {
-                requests: 0,
-                errors: 0,
                 start_failures: 1,
+                ..NodeHealth::default()
+            },
+            // It may be down when it is asked.
+            NodeHealth {
+                router_ends: 1,
+                is_unseen: true,
+                ..NodeHealth::default()
             },
         ] {
             assert!(matches!(

@@ -45,8 +45,19 @@ struct Taken(BTreeMap<String, String>);
 /// Certificates that were sent, and those that were rejected.
 struct Outcome {
     taken: Taken,
-    /// Digests of those that were rejected: they are not retried before they change.
+    /// Digests of those that were rejected: they are logged once, and retried after a while.
     refused: BTreeMap<String, String>,
+    /// This process has sent all of them: the controller's own may have been changed before.
+    is_checked: bool,
+}
+
+/// The certificates that are sent to the controller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Those that it has not accepted yet.
+    New,
+    /// All: one of them may have been deleted or replaced on this node by hand.
+    All,
 }
 
 pub(crate) struct Certificates {
@@ -83,29 +94,41 @@ impl Certificates {
             outcome: Mutex::new(Outcome {
                 taken,
                 refused: BTreeMap::new(),
+                is_checked: false,
             }),
         }
     }
 
     /// Sends all that are in the store now: must be called before a document that may need them.
     pub(crate) async fn bring_now(&self) -> Result<(), FleetStoreError> {
-        let entries = self.store.list(CERTIFICATES).await?;
-        self.bring(&entries).await;
-        Ok(())
+        self.bring(Extent::All).await.map(drop)
+    }
+
+    /// Sends those that have changed in the store.
+    pub(crate) async fn bring_changed(&self) -> Again {
+        // The follower of the heads logs an unavailable store.
+        self.bring(Extent::New).await.unwrap_or(Again::Soon)
     }
 
     /// Synchronizes the controller with the store.
-    pub(crate) async fn bring(&self, entries: &Entries) -> Again {
+    async fn bring(&self, extent: Extent) -> Result<Again, FleetStoreError> {
         let mut outcome = self.outcome.lock().await;
+        // Listed while no other call sends any: an older list would undo newer changes.
+        let entries = &self.store.list(CERTIFICATES).await?;
         let keys = match &self.keys {
             Ok(keys) => Arc::clone(keys),
             Err(reason) => {
                 self.without_keys(reason, entries.is_empty());
-                return Again::Never;
+                return Ok(Again::Never);
             }
         };
         let before = outcome.taken.0.clone();
-        let brought = self.bring_new(&mut outcome, &keys, entries).await;
+        let extent = match outcome.is_checked {
+            true => extent,
+            false => Extent::All,
+        };
+        let brought = self.send(&mut outcome, &keys, entries, extent).await;
+        outcome.is_checked |= brought != Again::Soon;
         let is_gone = |name: &str| !entries.contains_key(&format!("{CERTIFICATES}{name}"));
         let let_go = self.let_go_of(&mut outcome, &is_gone).await;
         outcome.refused.retain(|name, _| !is_gone(name));
@@ -122,18 +145,19 @@ impl Certificates {
             let kept = serde_json::to_string(&outcome.taken).unwrap_or_default();
             self.controller.keep_certificates(kept);
         }
-        match brought {
+        Ok(match brought {
             Again::Never => let_go,
             again => again,
-        }
+        })
     }
 
-    /// Sends those that have changed.
-    async fn bring_new(
+    /// Sends certificates of the store.
+    async fn send(
         &self,
         outcome: &mut Outcome,
         keys: &SealingKeys,
         entries: &Entries,
+        extent: Extent,
     ) -> Again {
         let mut again = Again::Never;
         for (key, sealed) in entries {
@@ -141,8 +165,7 @@ impl Certificates {
                 continue;
             };
             let mark = digest(sealed);
-            let known = [outcome.taken.0.get(name), outcome.refused.get(name)];
-            if known.contains(&Some(&mark)) {
+            if extent == Extent::New && outcome.taken.0.get(name) == Some(&mark) {
                 continue;
             }
             let opened = keys.open(key, sealed).map_err(|error| error.to_string());
@@ -153,8 +176,14 @@ impl Certificates {
                 }
                 Ok(false) => again = Again::Soon,
                 Err(reason) => {
-                    outcome.refused.insert(name.to_owned(), mark);
-                    self.refuse(name, reason);
+                    let known = outcome.refused.insert(name.to_owned(), mark.clone());
+                    if known.as_ref() != Some(&mark) {
+                        self.refuse(name, reason);
+                    }
+                    // The cause may be on this node, such as its clock.
+                    if again == Again::Never {
+                        again = Again::Later;
+                    }
                 }
             }
         }

@@ -124,9 +124,10 @@ impl Follower {
             text,
         };
         match self.controller.ask(request).await {
-            FleetAnswer::Applied { form } => {
+            FleetAnswer::Applied { form, router_ends } => {
                 let generation = version.generation;
-                self.controller.keep(node.applied(version, selector, form));
+                let kept = node.applied(version, selector, form, router_ends);
+                self.controller.keep(kept);
                 let text = format!("generation {generation} of the fleet is in force");
                 self.log.line(Level::Notice, &text);
                 None

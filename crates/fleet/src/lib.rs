@@ -186,9 +186,9 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
     tokio::spawn({
         let (store, certificates) = (Arc::clone(&store), Arc::clone(&certificates));
         async move {
-            let look = |entries: Entries| {
+            let look = |_| {
                 let certificates = Arc::clone(&certificates);
-                async move { certificates.bring(&entries).await }
+                async move { certificates.bring_changed().await }
             };
             watching::watch(store, CERTIFICATES, longest_pause, look).await;
         }

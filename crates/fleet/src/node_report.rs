@@ -63,7 +63,7 @@ pub(crate) async fn hold(
         }
         if !node.is_leaving() {
             // Replacing a hanging router is main's task: the node is online anyway.
-            let _ = timeout(life / 6, look(&node, &controller)).await;
+            look(&node, &controller, life / 6).await;
         }
         let text = said.next(node.answer(), node.is_rolling(), Instant::now());
         let was_placed = node.is_placed();
@@ -117,20 +117,25 @@ async fn leave(controller: Arc<Controller>, spread: Duration) {
     controller.send_left();
 }
 
-async fn look(node: &Node, controller: &Controller) {
-    if let FleetAnswer::Seen {
-        form,
-        requests,
-        errors,
-        start_failures,
-    } = controller.ask(FleetRequest::Look).await
-    {
-        let counts = Counts {
+/// Takes a sample of the server; it may not answer within `limit`.
+async fn look(node: &Node, controller: &Controller, limit: Duration) {
+    match timeout(limit, controller.ask(FleetRequest::Look)).await {
+        Ok(FleetAnswer::Seen {
+            form,
             requests,
             errors,
             start_failures,
-        };
-        node.seen(counts, &form);
+            router_ends,
+        }) => {
+            let counts = Counts {
+                requests,
+                errors,
+                start_failures,
+                router_ends,
+            };
+            node.seen(counts, &form);
+        }
+        _ => node.not_seen(),
     }
 }
 

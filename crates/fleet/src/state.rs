@@ -55,16 +55,24 @@ pub(crate) struct Counts {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) start_failures: u64,
+    pub(crate) router_ends: u64,
 }
 
 impl Counts {
     /// Returns the counters since an earlier moment. A router that has started since counts from zero.
     fn since(self, before: Counts) -> NodeHealth {
+        // A new version of main counts from zero, too.
+        let router_ends = match self.router_ends < before.router_ends {
+            true => self.router_ends,
+            false => self.router_ends - before.router_ends,
+        };
         let before = match self.requests < before.requests {
             true => Counts::default(),
             false => before,
         };
         NodeHealth {
+            router_ends,
+            is_unseen: false,
             requests: self.requests.saturating_sub(before.requests),
             errors: self.errors.saturating_sub(before.errors),
             start_failures: self.start_failures.saturating_sub(before.start_failures),
@@ -88,6 +96,10 @@ struct State {
     refused: Option<Refused>,
     /// The counters when the document was applied.
     before: Option<Counts>,
+    /// Routers that had ended before it was applied.
+    ends_before: Option<u64>,
+    /// The server answered when it was asked last.
+    is_seen: bool,
     counts: Counts,
     differs: bool,
     /// The address that is in the store.
@@ -337,6 +349,7 @@ impl Node {
         version: DocumentVersion,
         selector: String,
         form: String,
+        router_ends: u64,
     ) -> String {
         self.change(|state| {
             let applied = Applied {
@@ -354,6 +367,7 @@ impl Node {
             state.differs = false;
             // Counted from the next sample on.
             state.before = None;
+            state.ends_before = Some(router_ends);
             text
         })
     }
@@ -394,9 +408,19 @@ impl Node {
     pub(crate) fn seen(&self, counts: Counts, form: &str) {
         let mut state = self.state();
         state.counts = counts;
-        state.before.get_or_insert(counts);
+        state.is_seen = true;
+        let router_ends = state.ends_before.unwrap_or(counts.router_ends);
+        state.before.get_or_insert(Counts {
+            router_ends,
+            ..counts
+        });
         let applied = state.applied.as_ref();
         state.differs = applied.is_some_and(|applied| applied.form != form);
+    }
+
+    /// Records that the server did not answer.
+    pub(crate) fn not_seen(&self) {
+        self.state().is_seen = false;
     }
 
     /// Changes the state of the fleet's certificates.
@@ -450,7 +474,10 @@ impl Node {
             refused: refused
                 .filter(|refusal| Some(&refusal.version) == state.wanted.as_ref())
                 .cloned(),
-            health: state.counts.since(state.before.unwrap_or(state.counts)),
+            health: NodeHealth {
+                is_unseen: applied.is_some() && !(state.is_seen && state.before.is_some()),
+                ..state.counts.since(state.before.unwrap_or(state.counts))
+            },
             certificates: state.sharing(),
             purged: state.purged.clone(),
             time: 0,
@@ -526,7 +553,7 @@ mod tests {
         let task = Task::Apply(version.clone(), "all".to_owned());
         assert_eq!(want(&first, wanted, true), task);
         assert!(first.is_rolling());
-        let kept = first.applied(version.clone(), "all".to_owned(), "form".to_owned());
+        let kept = first.applied(version.clone(), "all".to_owned(), "form".to_owned(), 0);
         assert_eq!(want(&first, wanted, false), Task::Nothing);
         assert!(!first.is_rolling());
         let next = node(Some(&kept));
@@ -547,7 +574,7 @@ mod tests {
     fn a_refused_document_is_reported_while_it_is_wanted_and_tried_again_later() {
         let (one, two) = (DocumentVersion::of(1, "1"), DocumentVersion::of(2, "2"));
         let node = node(None);
-        node.applied(one.clone(), "all".to_owned(), String::new());
+        node.applied(one.clone(), "all".to_owned(), String::new(), 0);
         assert!(matches!(
             want(&node, Some(("all", &two)), true),
             Task::Apply(..)
@@ -585,7 +612,7 @@ mod tests {
         assert!(node.news().refused.is_some());
         // With free disk space again.
         want(&node, Some(("all", &two)), false);
-        node.applied(two, "all".to_owned(), String::new());
+        node.applied(two, "all".to_owned(), String::new(), 0);
         assert_eq!(node.answer().refused, None);
         assert!(node.news().refused.is_none());
     }
@@ -595,7 +622,7 @@ mod tests {
         let (one, two) = (DocumentVersion::of(1, "1"), DocumentVersion::of(2, "2"));
         let first = node(None);
         assert_eq!(first.attempts(), None);
-        first.applied(one.clone(), "all".to_owned(), String::new());
+        first.applied(one.clone(), "all".to_owned(), String::new(), 0);
         want(&first, Some(("all", &two)), true);
         let kept = first.attempts().unwrap();
         // It is certain until the head selects another.
@@ -610,7 +637,7 @@ mod tests {
         assert_eq!(next.attempts(), None);
         assert_eq!(next.attempt_refused(), None);
         assert!(matches!(want(&next, back, false), Task::Apply(..)));
-        next.applied(one.clone(), "all".to_owned(), String::new());
+        next.applied(one.clone(), "all".to_owned(), String::new(), 0);
         assert_eq!(want(&next, back, false), Task::Nothing);
         assert_eq!(next.answer().version, Some(one.clone()));
         // A rejected document has changed nothing.
@@ -641,18 +668,45 @@ mod tests {
     }
 
     #[test]
+    fn a_router_that_ends_or_hangs_with_the_document_is_reported() {
+        let node = node(None);
+        let sample = |requests, router_ends| Counts {
+            requests,
+            router_ends,
+            ..Counts::default()
+        };
+        node.seen(sample(100, 2), "old");
+        let version = DocumentVersion::of(1, "1");
+        node.applied(version, "all".to_owned(), "new".to_owned(), 3);
+        assert!(node.answer().health.is_unseen);
+        node.not_seen();
+        assert!(node.answer().health.is_unseen);
+        // The router that answers is another one: the first with the document did not live until the first sample.
+        node.seen(sample(0, 4), "new");
+        let health = node.answer().health;
+        assert_eq!((health.router_ends, health.is_unseen), (1, false));
+        node.not_seen();
+        let health = node.answer().health;
+        assert_eq!((health.router_ends, health.is_unseen), (1, true));
+        // Another main, and with it another router.
+        node.seen(sample(0, 0), "new");
+        assert_eq!(node.answer().health, NodeHealth::default());
+    }
+
+    #[test]
     fn health_is_counted_since_the_document_came() {
         let node = node(None);
         let counts = |requests, errors| Counts {
             requests,
             errors,
-            start_failures: 0,
+            ..Counts::default()
         };
         node.seen(counts(100, 50), "old");
         node.applied(
             DocumentVersion::of(1, "1"),
             "all".to_owned(),
             "new".to_owned(),
+            0,
         );
         node.seen(counts(100, 50), "new");
         assert_eq!(node.answer().health, NodeHealth::default());

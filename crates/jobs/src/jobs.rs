@@ -48,8 +48,9 @@ pub trait JobEnvironment: Send + Sync + 'static {
     /// Runs the command of a schedule; `None`: it has none any more.
     fn run_command(&self, schedule: &str, timeout: Duration) -> Running;
 
-    /// Called when a job was delivered after the store was closed: the process that has the store now must be notified.
-    fn notify_successor(&self, spooler: &str, id: u64);
+    /// Called when a job was done after the store was closed: the process that has the store now must be notified. `error` says why the
+    /// run of a schedule failed; it is empty if it did not.
+    fn notify_successor(&self, spooler: &str, id: u64, error: String);
 
     /// Writes a line to the log.
     fn log(&self, level: Level, line: &str);
@@ -121,8 +122,8 @@ impl Listener for Hears {
         }
         state.is_open = true;
         state.forget_runs();
-        for (spooler, id) in std::mem::take(&mut state.delivered_before) {
-            state.forget_delivered(spooler, id);
+        for delivered in std::mem::take(&mut state.delivered_before) {
+            state.forget_delivered(delivered);
         }
         let lost: Vec<String> = state.orphans().collect();
         drop(state);
@@ -146,9 +147,9 @@ impl Listener for Hears {
         match why {
             Some(error) => self.0.around.log(
                 Level::Alert,
-                &format!("jobs cannot be stored: {error}; hint: they are in `jobs.redb` in the state folder; stored jobs are kept, and writing is retried"),
+                &format!("jobs cannot be stored or read: {error}; hint: they are in `jobs.redb` in the state folder; stored jobs are kept, and the file is opened again"),
             ),
-            None => self.0.around.log(Level::Notice, "jobs can be stored again"),
+            None => self.0.around.log(Level::Notice, "jobs can be stored and read again"),
         }
     }
 
@@ -277,35 +278,33 @@ impl Jobs {
         Ok(written(id))
     }
 
-    /// Notes that the previous router has delivered a job after it had released the store.
-    pub fn delivered_before(&self, spooler: String, id: u64) {
+    /// Notes that the previous router has delivered a job after it had released the store; `error` as for
+    /// [`JobEnvironment::notify_successor`].
+    pub fn delivered_before(&self, spooler: String, id: u64, error: String) {
         let mut state = self.0.state();
         match state.is_open {
-            true => state.forget_delivered(spooler, id),
-            false => state.delivered_before.push((spooler, id)),
+            true => state.forget_delivered((spooler, id, error)),
+            false => state.delivered_before.push((spooler, id, error)),
         }
     }
 
     /// Begins no more deliveries. Waits for those in progress, at most so long, and closes the store. With a successor, unfinished ones are
-    /// postponed until their timeout has passed: otherwise it would deliver them at the same time.
+    /// postponed until the longest time that they may take has passed: otherwise it would deliver them at the same time.
     pub async fn rest(&self, longest: Duration, has_successor: bool) {
         self.0.state().rests = true;
         let _ = tokio::time::timeout(longest, self.wait_until(|state| state.is_idle())).await;
         {
             let state = &mut *self.0.state();
-            let mut notes = Vec::new();
-            for (name, queue) in state.queues.iter_mut().filter(|_| has_successor) {
-                let timeout = state
-                    .spoolers
-                    .get(name)
-                    .map_or(Duration::ZERO, |one| one.options.timeout);
-                let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-                for (id, standing) in queue.put_off(now().saturating_add(timeout)) {
-                    notes.push(Order::Note(name.clone(), id, standing));
+            let names: Vec<String> = state.queues.keys().cloned().collect();
+            for name in names.into_iter().filter(|_| has_successor) {
+                let limit = state.longest_delivery(&name).as_millis();
+                let due = now().saturating_add(u64::try_from(limit).unwrap_or(u64::MAX));
+                let Some(queue) = state.queues.get_mut(&name) else {
+                    continue;
+                };
+                for (id, standing) in queue.put_off(due) {
+                    state.order(Order::Note(name.clone(), id, standing));
                 }
-            }
-            for note in notes {
-                state.order(note);
             }
             state.order(Order::Close);
             if state.store.take().is_none() {
@@ -408,20 +407,21 @@ impl Jobs {
                 self.0.around.log(Level::Alert, &line);
                 Some(Ok(()))
             }
-            // The store is closed, or has a problem that has been logged.
-            Ok(Err(_)) | Err(_) => None,
+            // The file is closed, or is opened again after a problem that has been logged.
+            Ok(Err(JobStoreError::Closed)) | Err(_) => None,
+            Ok(Err(error)) => {
+                let why = format!("its request cannot be read: {error}");
+                Some(Err(DeliveryError::new(why)))
+            }
         };
-        let is_delivered = matches!(outcome, Some(Ok(())));
-        let (line, is_closed) = {
+        let (noted, is_closed) = {
             let mut state = self.0.state();
             (state.note(&spooler, id, outcome), state.store.is_none())
         };
-        // A failed run is over, too.
-        let is_over = is_delivered || name.starts_with(SCHEDULE_PREFIX);
-        if is_over && is_closed {
-            self.0.around.notify_successor(name, id);
+        if let (Some(error), true) = (noted.over, is_closed) {
+            self.0.around.notify_successor(name, id, error);
         }
-        if let Some((level, line)) = line {
+        if let Some((level, line)) = noted.line {
             self.0.around.log(level, &line);
         }
         self.0.ended.notify_waiters();

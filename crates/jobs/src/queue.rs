@@ -10,6 +10,9 @@ use tutti_sys::clock::Jump;
 /// Milliseconds since 1970.
 pub(crate) type Time = u64;
 
+/// Milliseconds before a job is taken again whose delivery we cancelled: as long as the store waits before it opens its file again.
+const CANCELLED_PAUSE: Time = 1000;
+
 /// The number of a job consists of its arrival time and these lower bits.
 const SERIAL_BITS: u32 = 16;
 
@@ -200,11 +203,12 @@ impl Queue {
         Some(job.clone())
     }
 
-    /// Returns a job whose delivery we cancelled: as if it had not begun.
-    pub(crate) fn give_back(&mut self, id: u64) {
+    /// Returns a job whose delivery we cancelled: as if it had not begun. It is taken again after a pause, because the cause may last.
+    pub(crate) fn give_back(&mut self, id: u64, now: Time) {
         if self.delivering.remove(&id)
-            && let Some(job) = self.jobs.get(&id)
+            && let Some(job) = self.jobs.get_mut(&id)
         {
+            job.due = job.due.max(now.saturating_add(CANCELLED_PAUSE));
             self.waiting.insert((job.due, id));
         }
     }
@@ -417,6 +421,17 @@ mod tests {
         assert_eq!(received(first), 5);
         assert_eq!(next_id(first, 4), first + 1);
         assert_eq!(written(first), "0000000000050000");
+    }
+
+    #[test]
+    fn a_cancelled_delivery_begins_again_after_a_pause() {
+        let mut queue = Queue::default();
+        queue.insert(1, waiting(50));
+        assert_eq!(queue.take_due(100, 1), Some(1));
+        queue.give_back(1, 100);
+        assert_eq!(queue.take_due(100, 1), None);
+        assert_eq!(queue.next_due(1), Some(100 + CANCELLED_PAUSE));
+        assert_eq!(queue.take_due(100 + CANCELLED_PAUSE, 1), Some(1));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use tutti_config::Config;
 use tutti_config::model::{SCHEDULE_PREFIX, Schedule, Spooler, Times};
@@ -14,6 +15,9 @@ use crate::delivery::DeliveryError;
 use crate::queue::{Patience, Queue, Time, written};
 use crate::store::Order;
 use crate::timing::{Run, RunCounts};
+
+/// Time in which a command that ignored its signal is killed, its process has ended and the news of it has arrived.
+const TO_END: Duration = Duration::from_secs(15);
 
 #[derive(Default)]
 pub(crate) struct State {
@@ -29,9 +33,21 @@ pub(crate) struct State {
     pub(crate) rests: bool,
     pub(crate) schedules: BTreeMap<String, Timed>,
     /// Delivered by the previous router, and not found in the store yet.
-    pub(crate) delivered_before: Vec<(String, u64)>,
+    pub(crate) delivered_before: Vec<DeliveredBefore>,
     /// Detects changes of the clock.
     clock: ClockWatch,
+}
+
+/// A job that the previous router has delivered: its spooler, its number, and why it failed, if it is a run of a schedule that did.
+pub(crate) type DeliveredBefore = (String, u64, String);
+
+/// The result of noting the end of a delivery.
+#[derive(Debug, Default)]
+pub(crate) struct Noted {
+    /// A line for the log.
+    pub(crate) line: Option<(Level, String)>,
+    /// The job is done and removed; the text is why the run of a schedule failed, or empty. `None`: it is delivered again or kept as failed.
+    pub(crate) over: Option<String>,
 }
 
 /// A schedule and its progress.
@@ -84,20 +100,29 @@ impl State {
 
 impl State {
     /// Removes a job that the previous router has delivered.
-    pub(crate) fn forget_delivered(&mut self, spooler: String, id: u64) {
+    pub(crate) fn forget_delivered(&mut self, (spooler, id, error): DeliveredBefore) {
         let queue = self.queues.get_mut(&spooler);
         if queue.is_some_and(|queue| queue.remove(id)) {
-            if let Some(timed) = self.timed(&spooler) {
-                timed.run.ended = now();
+            if let Some(schedule) = spooler.strip_prefix(SCHEDULE_PREFIX) {
+                self.end_run(schedule, error);
             }
             self.order(Order::Remove(spooler, id));
         }
     }
 
-    /// The schedule whose runs are jobs of this spooler.
-    fn timed(&mut self, spooler: &str) -> Option<&mut Timed> {
-        self.schedules
-            .get_mut(spooler.strip_prefix(SCHEDULE_PREFIX)?)
+    /// Records the end of a run; `error` is empty if it succeeded.
+    fn end_run(&mut self, schedule: &str, error: String) {
+        let Some(timed) = self.schedules.get_mut(schedule) else {
+            return;
+        };
+        match error.is_empty() {
+            true => timed.counts.succeeded += 1,
+            false => timed.counts.failed += 1,
+        }
+        timed.run.ended = now();
+        timed.run.error = error;
+        let run = timed.run.clone();
+        self.order(Order::Ran(schedule.to_owned(), Some(run)));
     }
 
     /// Takes the schedules of a configuration. The times of a changed one start anew.
@@ -149,36 +174,45 @@ impl State {
         schedule: &str,
         id: u64,
         outcome: Option<Result<(), DeliveryError>>,
-    ) -> Option<(Level, String)> {
+    ) -> Noted {
         let rests = self.rests;
-        let queue = self.queues.get_mut(spooler)?;
+        let Some(queue) = self.queues.get_mut(spooler) else {
+            return Noted::default();
+        };
         let error = match outcome {
             None => {
-                queue.give_back(id);
-                return None;
+                queue.give_back(id, now());
+                return Noted::default();
             }
             Some(Err(failure))
                 if failure.is_ours || (rests && failure.why.starts_with("no answer")) =>
             {
-                queue.give_back(id);
-                return None;
+                queue.give_back(id, now());
+                return Noted::default();
             }
             Some(Ok(())) => String::new(),
             Some(Err(failure)) => failure.why,
         };
         queue.remove(id);
         self.order(Order::Remove(spooler.to_owned(), id));
-        let timed = self.schedules.get_mut(schedule)?;
-        timed.run.ended = now();
-        timed.run.error.clone_from(&error);
-        match error.is_empty() {
-            true => timed.counts.succeeded += 1,
-            false => timed.counts.failed += 1,
-        }
-        let run = timed.run.clone();
-        self.order(Order::Ran(schedule.to_owned(), Some(run)));
+        self.end_run(schedule, error.clone());
         let line = format!("schedule \"{schedule}\": the run has failed: {error}");
-        (!error.is_empty()).then_some((Level::Error, line))
+        Noted {
+            line: (!error.is_empty()).then_some((Level::Error, line)),
+            over: Some(error),
+        }
+    }
+
+    /// The longest time from the beginning of a delivery until the news of its end has arrived.
+    pub(crate) fn longest_delivery(&self, spooler: &str) -> Duration {
+        let options = self.spoolers.get(spooler).map(|one| &one.options);
+        let schedule = spooler.strip_prefix(SCHEDULE_PREFIX);
+        let timed = schedule.and_then(|name| self.schedules.get(name));
+        let command = timed.filter(|timed| timed.schedule.command.is_some());
+        let to_stop = command.map_or(Duration::ZERO, |timed| {
+            timed.schedule.options.stop_timeout + TO_END
+        });
+        options.map_or(Duration::ZERO, |options| options.timeout) + to_stop
     }
 
     /// True if nothing is being delivered.
@@ -186,35 +220,40 @@ impl State {
         self.queues.values().all(|queue| queue.totals().1 == 0)
     }
 
-    /// Notes the end of a delivery; returns a line for the log.
+    /// Notes the end of a delivery.
     pub(crate) fn note(
         &mut self,
         spooler: &Spooler,
         id: u64,
         outcome: Option<Result<(), DeliveryError>>,
-    ) -> Option<(Level, String)> {
+    ) -> Noted {
         let name = &spooler.name;
         if let Some(schedule) = name.strip_prefix(SCHEDULE_PREFIX) {
             return self.note_run(name, schedule, id, outcome);
         }
         let rests = self.rests;
-        let queue = self.queues.get_mut(name)?;
+        let Some(queue) = self.queues.get_mut(name) else {
+            return Noted::default();
+        };
         let failure = match outcome {
             None => {
-                queue.give_back(id);
-                return None;
+                queue.give_back(id, now());
+                return Noted::default();
             }
             Some(Ok(())) => {
                 queue.delivered(id);
                 self.order(Order::Remove(name.clone(), id));
-                return None;
+                return Noted {
+                    line: None,
+                    over: Some(String::new()),
+                };
             }
             Some(Err(failure)) => failure,
         };
         if rests && failure.why.starts_with("no answer") {
             // The connection ended with this router, which does not count against the job.
-            queue.give_back(id);
-            return None;
+            queue.give_back(id, now());
+            return Noted::default();
         }
         let patience = Patience {
             first: spooler.options.backoff,
@@ -222,7 +261,10 @@ impl State {
             attempts: spooler.options.max_attempts,
         };
         let text = failure.why.clone();
-        let standing = queue.failed(id, failure.why, failure.retry_after, now(), &patience)?;
+        let noted = queue.failed(id, failure.why, failure.retry_after, now(), &patience);
+        let Some(standing) = noted else {
+            return Noted::default();
+        };
         let (job, attempts) = (written(id), standing.attempts);
         let line = match standing.failed {
             0 => {
@@ -240,6 +282,88 @@ impl State {
             ),
         };
         self.order(Order::Note(name.clone(), id, standing));
-        Some(line)
+        Noted {
+            line: Some(line),
+            over: None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::queue::JobState;
+
+    const RUNS: &str = "schedule\0s";
+
+    /// A router that runs the schedule `s`.
+    fn running() -> State {
+        let text = r#"{"listeners": {}, "applications": {"a": {"type": "external", "executable": "/bin/true"}},
+            "schedules": {"s": {"every": 60, "application": "a", "command": ["tidy"], "timeout": 10, "stop_timeout": 20}}}"#;
+        let document = tutti_config::parse(text.as_bytes()).unwrap();
+        let context = tutti_config::ValidationContext::with_modules([("external", "1")]);
+        let config = tutti_config::validate(&document, &context).unwrap();
+        let mut state = State::default();
+        state.reschedule(&config);
+        for spooler in config.all_spoolers() {
+            let name = spooler.name.clone();
+            state.spoolers.insert(name, Arc::clone(spooler));
+        }
+        let queue = state.queues.entry(RUNS.to_owned()).or_default();
+        queue.insert(7, JobState::default());
+        assert_eq!(queue.take_due(now(), 1), Some(7));
+        state
+    }
+
+    fn note(state: &mut State, outcome: Option<Result<(), DeliveryError>>) -> Noted {
+        let spooler = Arc::clone(&state.spoolers[RUNS]);
+        state.note(&spooler, 7, outcome)
+    }
+
+    #[test]
+    fn the_next_router_knows_how_a_run_of_the_previous_one_ended() {
+        for (outcome, error) in [
+            (Ok(()), ""),
+            (
+                Err(DeliveryError::new("it exited with 3")),
+                "it exited with 3",
+            ),
+        ] {
+            let (mut previous, mut next) = (running(), running());
+            previous.rests = true;
+            let over = note(&mut previous, Some(outcome)).over.unwrap();
+            next.forget_delivered((RUNS.to_owned(), 7, over));
+            assert!(next.queues[RUNS].is_empty());
+            let timed = &next.schedules["s"];
+            assert!(timed.run.ended > 0);
+            assert_eq!(timed.run.error, error);
+            let counts = (timed.counts.succeeded, timed.counts.failed);
+            assert_eq!(counts, if error.is_empty() { (1, 0) } else { (0, 1) });
+        }
+    }
+
+    #[test]
+    fn a_run_that_this_router_cut_is_left_to_the_next_one() {
+        let ours = DeliveryError {
+            is_ours: true,
+            ..DeliveryError::new("the server has stopped it")
+        };
+        for outcome in [
+            Some(Err(DeliveryError::new("no answer: connection reset"))),
+            Some(Err(ours)),
+            None,
+        ] {
+            let mut state = running();
+            state.rests = true;
+            assert_eq!(note(&mut state, outcome).over, None);
+            assert!(!state.queues[RUNS].is_empty());
+        }
+    }
+
+    #[test]
+    fn a_run_that_times_out_ends_before_the_next_router_may_repeat_it() {
+        let limit = running().longest_delivery(RUNS);
+        assert!(limit > Duration::from_secs(10 + 20), "{limit:?}");
     }
 }

@@ -290,8 +290,19 @@ impl<L: Listener> Thread<L> {
                 }
                 Ok(Order::Ran(schedule, run)) => drop(self.runs.insert(schedule, run)),
                 Ok(Order::Load(spooler, id, answer)) => {
+                    let loaded = self.load(&spooler, id);
+                    // After a failed read the database reads nothing until it is reopened.
+                    let is_failed = self.database.is_some() && loaded.is_err();
+                    if let (true, Err(error)) = (is_failed, &loaded) {
+                        self.database = None;
+                        let error = JobStoreError::Failed(error.to_string());
+                        self.settle_trouble(Some(error));
+                    }
                     // The caller may have gone.
-                    let _ = answer.send(self.load(&spooler, id));
+                    let _ = answer.send(loaded);
+                    if is_failed {
+                        return true;
+                    }
                 }
                 Ok(Order::Close) => {
                     self.closes = true;
@@ -673,6 +684,28 @@ mod tests {
         );
         assert_eq!(store.load("mail", done).unwrap(), None);
         assert_eq!(store.load("other", kept).unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_read_for_a_while_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs");
+        let store = Opened::of(file(&path));
+        let body = vec![b'b'; 1 << 20];
+        let big = store.add("mail", &body).blocking_recv().unwrap().unwrap();
+        store.close();
+        let store = Opened::of(file(&path));
+        assert_eq!(store.next(), "opened [\"mail 0\"]");
+        let whole = std::fs::read(&path).unwrap();
+        file(&path).set_len(whole.len() as u64 / 2).unwrap();
+        let failed = store.load("mail", big).unwrap_err();
+        assert!(matches!(failed, JobStoreError::Failed(_)), "{failed}");
+        assert_eq!(store.next(), "troubled true");
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(store.next(), "troubled false");
+        let request = store.load("mail", big).unwrap().unwrap();
+        assert!(request.body == body);
+        store.close();
     }
 
     #[test]

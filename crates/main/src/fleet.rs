@@ -1,6 +1,6 @@
 //! The source process, its requests that the controller is processing, and the files of the source, which main reads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::Instant;
@@ -25,8 +25,8 @@ pub(super) struct Fleet {
     pub(super) plan: Option<Box<SourcePlan>>,
     pub(super) process: Option<OwnProcess<FromFleet>>,
     pub(super) restarts: Restarts,
-    /// Requests that the controller is processing.
-    pub(super) asked: BTreeSet<u64>,
+    /// Requests that the controller is processing, each with the number of routers that had ended before.
+    pub(super) asked: BTreeMap<u64, u64>,
     /// The nodes of the fleet, including this one.
     pub(super) nodes: Nodes,
     /// Requests of the acme process that the source process is handling: its request ids, by main's.

@@ -23,11 +23,13 @@ pub(super) struct Restarts {
     /// Failures since one was last stable.
     failures: u32,
     fruitless: u32,
+    total: u64,
 }
 
 impl Restarts {
     /// A process has ended, which was useful since `useful_from`, or never; false if another start is not worthwhile.
     pub(super) fn ended(&mut self, useful_from: Option<Instant>) -> bool {
+        self.total += 1;
         let was_stable = useful_from.is_some_and(|started| started.elapsed() >= STABLE_AFTER);
         self.failures = if was_stable { 0 } else { self.failures + 1 };
         self.fruitless = match useful_from {
@@ -44,6 +46,11 @@ impl Restarts {
         debug_assert!(pause <= LONGEST_PAUSE);
         self.at = Some(Instant::now() + pause);
         self.fruitless < MAX_FRUITLESS_STARTS
+    }
+
+    /// Processes that have ended.
+    pub(super) fn total(&self) -> u64 {
+        self.total
     }
 
     /// Cancels the next start.

@@ -128,9 +128,13 @@ impl Supervisor {
                     self.send_totals();
                 }
             }
-            FromRouter::JobDelivered { spooler, job } => {
+            FromRouter::JobDelivered {
+                spooler,
+                job,
+                error,
+            } => {
                 if self.routers.leaving(pid).is_some() {
-                    self.send_delivered(spooler, job);
+                    self.send_delivered(spooler, job, error);
                 }
             }
             FromRouter::WantCertificate {

@@ -172,20 +172,28 @@ impl Supervisor {
             let answer = FleetAnswer::Unavailable { reason };
             return self.send_to_fleet(&ToFleet::Answer { id, answer }, Vec::new());
         }
-        self.fleet.asked.insert(id);
+        let router_ends = self.router_restarts.total();
+        self.fleet.asked.insert(id, router_ends);
         self.send_to_controller(&ToController::Fleet { id, request }, Vec::new());
     }
 
     /// Forwards the controller's answer to a request.
-    pub(super) fn fleet_done(&mut self, id: u64, answer: FleetAnswer) {
-        if self.fleet.asked.remove(&id) {
-            self.send_to_fleet(&ToFleet::Answer { id, answer }, Vec::new());
+    pub(super) fn fleet_done(&mut self, id: u64, mut answer: FleetAnswer) {
+        let Some(ends_before) = self.fleet.asked.remove(&id) else {
+            return;
+        };
+        // A router that ends after the request was made may have ended because of it.
+        if let FleetAnswer::Applied { router_ends, .. } | FleetAnswer::Seen { router_ends, .. } =
+            &mut answer
+        {
+            *router_ends = ends_before;
         }
+        self.send_to_fleet(&ToFleet::Answer { id, answer }, Vec::new());
     }
 
     /// The controller has ended: its requests will not be answered.
     pub(super) fn fleet_unanswered(&mut self) {
-        for id in std::mem::take(&mut self.fleet.asked) {
+        for id in std::mem::take(&mut self.fleet.asked).into_keys() {
             let reason = "the controller has ended in the meantime".to_owned();
             let answer = FleetAnswer::Unavailable { reason };
             self.send_to_fleet(&ToFleet::Answer { id, answer }, Vec::new());

@@ -361,9 +361,14 @@ impl Supervisor {
 
     /// Notifies the router in force of a job that a former one has delivered. Without this the job would be delivered
     /// again.
-    pub(super) fn send_delivered(&mut self, spooler: String, job: u64) {
+    pub(super) fn send_delivered(&mut self, spooler: String, job: u64, error: String) {
         if let Some(router) = &mut self.routers.serving {
-            let _ = router.send(&ToRouter::JobDelivered { spooler, job }, Vec::new());
+            let delivered = ToRouter::JobDelivered {
+                spooler,
+                job,
+                error,
+            };
+            let _ = router.send(&delivered, Vec::new());
         }
     }
 

@@ -1507,9 +1507,9 @@ fn starts_that_fail_together_count_once() {
     wait_until("all are up", || app.status().running == 3);
 }
 
-/// Issue 11: a worker that was given up before its process was known was not killed.
+/// It would never fork again, and each worker that it was asked for would keep its number.
 #[test]
-fn a_worker_whose_start_took_too_long_before_it_was_forked_is_killed_then() {
+fn a_prototype_that_does_not_fork_is_replaced() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(1));
     let app = pool.app(spec.clone());
@@ -1523,15 +1523,32 @@ fn a_worker_whose_start_took_too_long_before_it_was_forked_is_killed_then() {
     wait_until("the start is given up", || app.status().failures >= 1);
     spec.common.limits.start_timeout = usual;
     pool.configure(vec![spec]).unwrap();
-    assert!(pool.launcher.killed.lock().unwrap().is_empty());
-    signal::send(prototype, SIGCONT).unwrap();
-    wait_until("the one that is forked now is killed", || {
-        !pool.launcher.killed.lock().unwrap().is_empty()
-    });
-    wait_until("there are two, and no other process", || {
-        app.status().running == 2 && processes::tree(prototype).len() == 3
+    wait_until("it is gone", || !signal::exists(prototype));
+    wait_until("there are two new processes", || {
+        app.status().running == 2 && !signal::exists(first)
     });
     assert!(!pool.launcher.killed.lock().unwrap().contains(&first));
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
+#[test]
+fn a_prototype_that_does_not_quit_is_killed() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", dynamic(1, 0, Duration::from_millis(1))));
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    let living = || {
+        let pids = pool.launcher.pids.lock().unwrap();
+        let living = pids.iter().copied().filter(|pid| signal::exists(*pid));
+        living.collect::<Vec<_>>()
+    };
+    // The one that was started as a trial has ended.
+    wait_until("one is left, and its worker's end is known", || {
+        living().len() == 1 && app.measures().pids.is_empty()
+    });
+    let prototype = living()[0];
+    signal::send(prototype, SIGSTOP).unwrap();
+    pool.restart("demo").unwrap();
+    wait_until("it is gone", || !signal::exists(prototype));
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 

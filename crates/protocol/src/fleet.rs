@@ -152,6 +152,9 @@ pub enum FleetAnswer {
     Applied {
         /// A digest of it on this node: see [`FleetAnswer::Seen`].
         form: String,
+        /// Routers that had ended before the document was applied; main fills it in.
+        #[serde(default)]
+        router_ends: u64,
     },
     /// It has a fault, and nothing has changed.
     Refused {
@@ -170,6 +173,9 @@ pub enum FleetAnswer {
         errors: u64,
         /// Failed starts of applications.
         start_failures: u64,
+        /// Routers that have ended since main began; main fills it in.
+        #[serde(default)]
+        router_ends: u64,
     },
     Noted,
     /// The responses have been removed.

@@ -134,6 +134,9 @@ pub enum ToRouter {
         spooler: String,
         /// Its number.
         job: u64,
+        /// Why the run of a schedule failed; empty if it did not.
+        #[serde(default)]
+        error: String,
     },
     /// All known nodes of the fleet, after [`FromRouter::FollowNodes`] and at each change.
     Nodes { known: LiveNodes },
@@ -306,6 +309,9 @@ pub enum FromRouter {
         spooler: String,
         /// Its number.
         job: u64,
+        /// Why the run of a schedule failed; empty if it did not.
+        #[serde(default)]
+        error: String,
     },
     /// The counts of this router, while it retires.
     Totals {

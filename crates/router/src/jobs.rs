@@ -50,10 +50,11 @@ impl JobEnvironment for Around {
         })
     }
 
-    fn notify_successor(&self, spooler: &str, id: u64) {
+    fn notify_successor(&self, spooler: &str, id: u64, error: String) {
         self.link.send(&FromRouter::JobDelivered {
             spooler: spooler.to_owned(),
             job: id,
+            error,
         });
     }
 

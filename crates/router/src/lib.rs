@@ -565,9 +565,14 @@ impl News {
                     link.send(&FromRouter::Alive { number });
                 });
             }
-            (ToRouter::JobDelivered { spooler, job }, _) => {
-                self.service.0.jobs.delivered_before(spooler, job);
-            }
+            (
+                ToRouter::JobDelivered {
+                    spooler,
+                    job,
+                    error,
+                },
+                _,
+            ) => self.service.0.jobs.delivered_before(spooler, job, error),
             (ToRouter::Nodes { known }, _) => {
                 self.nodes.send_replace(known);
             }

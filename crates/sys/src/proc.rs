@@ -131,6 +131,14 @@ pub fn is_traced(pid: i32) -> bool {
         .is_some_and(|tracer| tracer.trim() != "0")
 }
 
+/// The user ids of a process: real, effective, saved and of the file system (`Uid` of its status); empty if it has ended.
+pub fn users(pid: i32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let ids = line.unwrap_or_default().split_whitespace();
+    ids.filter_map(|id| id.parse().ok()).collect()
+}
+
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: i32) -> io::Result<Stat> {
     let path = format!("/proc/{pid}/stat");

@@ -12,6 +12,7 @@ use x509_parser::time::ASN1Time;
 
 use crate::error::BundleError;
 use crate::names::Names;
+use crate::validity::Validity;
 use crate::{chain, describe, pem};
 
 /// A chain with its key, or authorities without one.
@@ -24,6 +25,7 @@ pub struct Bundle {
     description: Value,
     warnings: Vec<String>,
     expiry: i64,
+    validity: Validity,
 }
 
 impl Bundle {
@@ -66,6 +68,11 @@ impl Bundle {
         let warnings = parsed.iter().filter_map(|one| outdated(one, now)).collect();
         let expiry = |one: &X509Certificate<'_>| one.validity().not_after.timestamp();
         let expiry = parsed.iter().map(expiry).min().unwrap_or_default();
+        let validity = |one: &X509Certificate<'_>| Validity {
+            since: one.validity().not_before.timestamp(),
+            until: one.validity().not_after.timestamp(),
+        };
+        let validity = parsed.first().map(validity).unwrap_or_default();
         let names = parsed.first().map(names_of).unwrap_or_default();
         drop(parsed);
         let key = key.map(|key| Arc::new(CertifiedKey::new(chain.clone(), key)));
@@ -76,6 +83,7 @@ impl Bundle {
             description,
             warnings,
             expiry,
+            validity,
         })
     }
 
@@ -87,6 +95,11 @@ impl Bundle {
     /// When the first of its certificates expires, in seconds since 1970.
     pub fn expiry(&self) -> i64 {
         self.expiry
+    }
+
+    /// When its first certificate, the one of its key, is valid.
+    pub fn validity(&self) -> Validity {
+        self.validity
     }
 
     /// True if it is valid for this name or wildcard.

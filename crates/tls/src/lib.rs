@@ -30,6 +30,7 @@ mod provider;
 mod quic;
 mod sessions;
 mod tickets;
+mod validity;
 
 pub use bundle::Bundle;
 pub use challenges::{ACME_PROTOCOL, AuthorityAnswers, Challenges};
@@ -42,3 +43,4 @@ pub use offer::{CertificateSource, Find, Offer, OfferError};
 pub use on_demand::{CertificateRequest, CertificateResult, Demands, Hello, OnDemand};
 pub use quic::{QuicClient, QuicKeys, QuicOffer};
 pub(crate) use tutti_dialer::provider;
+pub use validity::{ReplacementError, Validity};

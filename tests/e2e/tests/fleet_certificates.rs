@@ -310,3 +310,24 @@ fn keys_are_changed_one_after_the_other() {
     let list = site.fleet.succeed(&["cert", "list"]);
     assert!(!list.contains("sealed"), "{list}");
 }
+
+#[test]
+fn a_certificate_that_was_changed_on_a_node_by_hand_comes_back_with_the_next_document() {
+    let etcd = Etcd::start(1);
+    let secret = etcd.secret("secret", &[&key()]);
+    let site = Site::start(etcd, &[Some(&secret)]);
+    site.fleet
+        .succeed(&["cert", "put", "site", &site.bundle("first")]);
+    site.wait_for_taken(0, &["site"]);
+    let node = &site.fleet.nodes[0];
+    let gone = node.call("DELETE", "/certificates/site", &Value::Null);
+    assert_eq!(gone.status, 200);
+    site.roll_out(0, &site.serving(0, "site"));
+    assert_eq!(site.shown(0), "first");
+    let own = std::fs::read(site.bundle("own")).unwrap();
+    let put = tutti_testkit::client::control(node.control(), "PUT", "/certificates/site", &own);
+    assert_eq!(put.unwrap().status, 200);
+    assert_eq!(site.shown(0), "own");
+    site.roll_out(0, &site.serving(0, "site").replace("204", "205"));
+    assert_eq!(site.shown(0), "first");
+}

@@ -240,7 +240,7 @@ fn a_full_disk_refuses_jobs_and_loses_none() {
         "{}",
         accepted.len()
     );
-    server.wait_for_log("jobs cannot be stored: the disk is full");
+    server.wait_for_log("jobs cannot be stored or read: the disk is full");
     // More room, and somebody who takes them.
     let done = Command::new("mount")
         .args(["-o", "remount,size=64m"])

@@ -348,6 +348,10 @@ fn taken() -> CommandError {
 
 fn late(node: &str, answers: &BTreeMap<String, NodeReport>, timeout: Duration) -> FailedNode {
     let reason = match answers.get(node) {
+        Some(answer) if answer.health.is_unseen => format!(
+            "its server has not answered within {} seconds",
+            timeout.as_secs()
+        ),
         Some(_) => format!("it has not applied it within {} seconds", timeout.as_secs()),
         None => "it is offline".to_owned(),
     };

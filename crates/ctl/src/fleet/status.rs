@@ -153,6 +153,12 @@ fn row(answer: &NodeReport, heads: &BTreeMap<String, Rollout>) -> [String; 6] {
     if health.start_failures > 0 {
         well.push_str(&format!(", {} failed starts", health.start_failures));
     }
+    if health.router_ends > 0 {
+        well.push_str(&format!(", {} ends of the router", health.router_ends));
+    }
+    if health.is_unseen {
+        well.push_str(", does not answer");
+    }
     let labels = answer.labels.iter();
     let labels: Vec<String> = labels
         .map(|(label, value)| format!("{label}={value}"))

@@ -46,6 +46,8 @@ pub(super) struct Prototype {
     /// One of its workers has been ready.
     pub(super) has_had_workers: bool,
     pub(super) started: Instant,
+    /// When it was asked to quit, or killed.
+    pub(super) ending_since: Instant,
     pub(super) generation: Arc<Generation>,
     pub(super) output: Arc<OutputPipe>,
     socket: Arc<ControlSocket>,
@@ -114,6 +116,7 @@ impl Prototype {
             has_exited: false,
             has_had_workers: false,
             started: runtime::now(),
+            ending_since: runtime::now(),
             generation: Arc::clone(generation),
             output,
             socket,

@@ -11,6 +11,7 @@ use super::table::UNBORN_TIMEOUT;
 use super::worker::Worker;
 use super::{FAST_TICK, QUIET_TICK, QUIT_TIMEOUT, Supervisor, TICK};
 use crate::generation::Gauge;
+use crate::launcher::Level;
 use crate::shared::{Admit, Process};
 use crate::spec::Processes;
 
@@ -35,12 +36,16 @@ impl Supervisor {
         self.sweep(now);
         self.check_removed(now);
         self.measure(now);
+        self.kill_unresponsive(now);
         self.check_starts(now);
         self.check_roll();
         self.table.quit_drained();
         self.table.forget_unborn(now);
         self.table.forget_gone();
         let mut wake = Wake(None);
+        if let Some(at) = self.table.next_quit() {
+            wake.at(at);
+        }
         self.check_leaving(now, &mut wake);
         if self.check_missing(now) {
             wake.at(now + QUIET_TICK);
@@ -218,6 +223,16 @@ impl Supervisor {
         self.table.fork(serial, count, threads, || {
             scale::thread_limit(&spec, random)
         });
+    }
+
+    /// Kills prototypes that do not react: they would keep workers from being started, or never end.
+    fn kill_unresponsive(&mut self, now: Instant) {
+        let limit = self.app.spec().start_limit();
+        for (pid, reason) in self.table.kill_unresponsive(now, limit) {
+            let name = self.app.name();
+            let text = format!("\"{name}\" prototype process {pid} {reason} and is killed");
+            self.log(Level::Alert, &text);
+        }
     }
 
     /// Gives up starts that take too long.

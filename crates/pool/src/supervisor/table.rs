@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tutti_wire::control::ToPrototype;
 
+use super::QUIT_TIMEOUT;
 use super::prototype::{Prototype, Stage};
 use super::worker::{Numbers, SIGKILL, Worker};
 use crate::context::Context;
@@ -202,15 +203,64 @@ impl ProcessTable {
     /// Kills a prototype that is not needed, and its workers.
     pub(super) fn end_prototype(&mut self, serial: u64) {
         self.kill_workers(|worker| worker.prototype == serial);
+        self.kill_prototype(serial);
+    }
+
+    /// Kills a prototype. Its ready workers keep running until they are replaced.
+    fn kill_prototype(&mut self, serial: u64) -> Option<i32> {
         let launcher = Arc::clone(&self.context.launcher);
-        if let Some(prototype) = self.prototype_mut(serial)
-            && prototype.stage != Stage::Gone
-        {
-            prototype.stage = Stage::Ending;
-            if let Some(pid) = prototype.pid {
-                launcher.kill(pid, SIGKILL);
-            }
+        let prototype = self.prototype_mut(serial)?;
+        if prototype.stage == Stage::Gone {
+            return None;
         }
+        prototype.stage = Stage::Ending;
+        prototype.ending_since = now();
+        let pid = prototype.pid?;
+        launcher.kill(pid, SIGKILL);
+        Some(pid)
+    }
+
+    /// Kills prototypes that have not forked a worker within `limit`, or have not ended in time after they were asked to. Returns their
+    /// process ids with the reasons.
+    pub(super) fn kill_unresponsive(
+        &mut self,
+        now: Instant,
+        limit: Duration,
+    ) -> Vec<(i32, &'static str)> {
+        let workers = &self.workers;
+        let reason = |prototype: &Prototype| {
+            if !prototype.is_alive() {
+                return None;
+            }
+            let is_unborn = |worker: &Worker| {
+                worker.prototype == prototype.serial
+                    && worker.pid.is_none()
+                    && now >= worker.since + limit
+            };
+            match prototype.stage {
+                Stage::Ending => (now >= prototype.ending_since + QUIT_TIMEOUT)
+                    .then_some("has not ended in time"),
+                Stage::Starting | Stage::Ready | Stage::Draining | Stage::Gone => workers
+                    .iter()
+                    .any(is_unborn)
+                    .then_some("does not fork (`limits.start_timeout`)"),
+            }
+        };
+        let found = self.prototypes.iter();
+        let found: Vec<_> = found
+            .filter_map(|prototype| Some((prototype.serial, reason(prototype)?)))
+            .collect();
+        let killed = found.into_iter();
+        killed
+            .filter_map(|(serial, reason)| Some((self.kill_prototype(serial)?, reason)))
+            .collect()
+    }
+
+    /// When the next prototype must have ended.
+    pub(super) fn next_quit(&self) -> Option<Instant> {
+        let ending = self.prototypes.iter();
+        let ending = ending.filter(|one| one.stage == Stage::Ending && one.is_alive());
+        ending.map(|one| one.ending_since + QUIT_TIMEOUT).min()
     }
 
     /// Kills all prototypes and their workers.
@@ -255,10 +305,11 @@ impl ProcessTable {
                     .workers
                     .iter()
                     .any(|worker| worker.prototype == prototype.serial)
-                && prototype.send(&ToPrototype::Quit)
             {
+                // One that cannot take the message now does not react, and is killed after a while.
+                prototype.send(&ToPrototype::Quit);
                 prototype.stage = Stage::Ending;
-                prototype.started = now();
+                prototype.ending_since = now();
             }
         }
     }
