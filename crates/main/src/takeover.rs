@@ -54,7 +54,9 @@ impl Supervisor {
         );
         let started = self
             .handover(asked, None)
-            .and_then(|(handover, _previous)| trial::start(&program, &handover));
+            .and_then(|(handover, _previous)| {
+                trial::start(&program, &self.instance.arguments, &handover)
+            });
         match started {
             Ok((pid, output)) => {
                 self.life = Life::Upgrading(Upgrade {
