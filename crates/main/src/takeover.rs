@@ -121,6 +121,16 @@ impl Supervisor {
         }
     }
 
+    /// Starts the router or controller that ended during an upgrade, which cancelled its restart.
+    pub(super) fn start_missing(&mut self) {
+        if self.routers.serving.is_none() && self.router_restarts.deadline().is_none() {
+            self.start_router();
+        }
+        if self.controllers.serving.is_none() && self.controller_restarts.deadline().is_none() {
+            self.start_controller();
+        }
+    }
+
     /// Handles the end of a child; true if it was the trial.
     pub(super) fn trial_ended(&mut self, ended_pid: i32, ended: Ended) -> bool {
         let Some((asked, output)) = self.life.end_trial(ended_pid) else {
