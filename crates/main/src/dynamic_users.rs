@@ -41,7 +41,8 @@ pub(super) fn of(state: &Path, application: &str, group: Option<&str>) -> io::Re
     if known.get(application) != Some(&number) {
         let mut known = known;
         known.insert(application.to_owned(), number);
-        file::replace_durably(&record, &serde_json::to_vec(&known)?, 0o600)?;
+        let unsynced = file::replace_durably(&record, &serde_json::to_vec(&known)?, 0o600)?;
+        unsynced.map_or(Ok(()), Err)?;
     }
     let gid = match group {
         Some(name) => credentials::group_number(name)?,
