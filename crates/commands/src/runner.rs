@@ -156,6 +156,9 @@ impl Runner {
                 }
                 Ok(None) => return None,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(error) if seqpacket::lacks_descriptors(&error) => {
+                    tokio::time::sleep(seqpacket::LACK_PAUSE).await;
+                }
                 Err(_) => return None,
             }
         }

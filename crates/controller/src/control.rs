@@ -8,8 +8,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tutti_config::Diagnostics;
 use tutti_control::{Cause, Changes, ControlAccess, ControlListener};
-use tutti_log::Level;
-use tutti_log::Log;
+use tutti_sys::error::context;
 
 use super::service::ControllerService;
 
@@ -31,7 +30,6 @@ struct Inner {
     sockets: Sockets,
     access: ControlAccess,
     service: ControllerService,
-    log: Log,
     serving: Mutex<Vec<AbortHandle>>,
     /// One order for all changes, including those of connections from before a pause.
     changes: Arc<Changes>,
@@ -42,13 +40,11 @@ impl Control {
         sockets: Sockets,
         access: ControlAccess,
         service: ControllerService,
-        log: Log,
     ) -> Control {
         Control(Arc::new(Inner {
             sockets,
             access,
             service,
-            log,
             serving: Mutex::default(),
             changes: Arc::default(),
         }))
@@ -69,30 +65,29 @@ impl Control {
     }
 
     /// Accepts connections, unless it already does.
-    pub(super) fn serve(&self) {
+    ///
+    /// # Errors
+    /// It cannot, for example because descriptors are exhausted: this process must end, so that main starts another.
+    pub(super) fn serve(&self) -> io::Result<()> {
         let mut serving = self
             .0
             .serving
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if !serving.is_empty() {
-            return;
+            return Ok(());
         }
-        match self.listeners() {
-            Ok(listeners) => {
-                self.0.service.open_dashboard(&self.0.changes);
-                serving.extend(listeners.map(|listener| {
-                    let service = Arc::new(self.0.service.clone());
-                    let changes = Arc::clone(&self.0.changes);
-                    let task = tokio::spawn(tutti_control::serve(listener, service, changes));
-                    task.abort_handle()
-                }));
-            }
-            Err(error) => self.0.log.line(
-                Level::Alert,
-                &format!("cannot serve the control socket: {error}"),
-            ),
-        }
+        let listeners = self
+            .listeners()
+            .map_err(|e| context("serving the control socket", e))?;
+        self.0.service.open_dashboard(&self.0.changes);
+        serving.extend(listeners.map(|listener| {
+            let service = Arc::new(self.0.service.clone());
+            let changes = Arc::clone(&self.0.changes);
+            let task = tokio::spawn(tutti_control::serve(listener, service, changes));
+            task.abort_handle()
+        }));
+        Ok(())
     }
 
     fn listeners(&self) -> io::Result<[ControlListener; 2]> {

@@ -56,7 +56,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         async move { link.write_waiting().await }
     });
     let service = ControllerService::new(Arc::clone(&link), log.clone(), &hello);
-    let control = Control::new(sockets, hello.access.clone(), service.clone(), log.clone());
+    let control = Control::new(sockets, hello.access.clone(), service.clone());
     begin(&service, &link, hello, &log);
     loop {
         let Some((news, descriptors)) = link.news().await? else {
@@ -64,7 +64,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         };
         match news {
             ToController::Serve => {
-                control.serve();
+                control.serve()?;
                 link.send(&FromController::Serving);
                 tokio::spawn(service.clone().watch_certificates());
                 // The order matters: it must be known whether a fleet shares certificates before the first one is
@@ -82,7 +82,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             }
             ToController::Thaw => {
                 service.thaw();
-                control.serve();
+                control.serve()?;
                 service.plan_source();
                 service.plan_certificates();
             }

@@ -145,8 +145,9 @@ impl Supervisor {
             FromAcme::Keep { id, name, text } => {
                 let kept = if self.acme.may_keep(&name, &text) {
                     stored::keep_on(state, Shelf::Acme, &name, &text)
-                        .map(|()| {
+                        .map(|unsynced| {
                             self.acme.kept.insert(name);
+                            self.warn_of_unsynced(unsynced);
                         })
                         .map_err(|error| error.to_string())
                 } else {

@@ -286,7 +286,11 @@ impl Supervisor {
         let folder = &self.instance.places.state;
         match &change.change {
             Change::Configuration { text } => self.store_configuration(text, &change.cause),
-            Change::Keep { store, name, text } => stored::keep(folder, *store, name, text),
+            Change::Keep { store, name, text } => {
+                let unsynced = stored::keep(folder, *store, name, text)?;
+                self.warn_of_unsynced(unsynced);
+                Ok(())
+            }
             Change::Discard { store, name } => stored::discard(folder, *store, name),
         }
     }
@@ -295,13 +299,24 @@ impl Supervisor {
     /// not that succeeds.
     pub(super) fn store_configuration(&mut self, text: &str, cause: &Cause) -> io::Result<()> {
         let folder = &self.instance.places.state;
-        state::store(folder, text)?;
+        let unsynced = state::store(folder, text)?;
         let before = self.holdings.configuration.replace(text.to_owned());
         if let Err(error) = history::record(folder, before.as_deref(), text, cause) {
             let text =
                 format!("the change is stored, but could not be added to the history: {error}");
             self.log(Level::Warn, &text);
         }
+        self.warn_of_unsynced(unsynced);
         Ok(())
+    }
+
+    /// Logs that something has been stored, but may be lost if the machine crashes.
+    pub(super) fn warn_of_unsynced(&self, unsynced: Option<io::Error>) {
+        if let Some(error) = unsynced {
+            let text = format!(
+                "the change is stored, but a crash of the machine may undo it: {error}; hint: put the state folder on a file system whose folders can be synced"
+            );
+            self.log(Level::Warn, &text);
+        }
     }
 }

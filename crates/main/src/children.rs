@@ -2,7 +2,7 @@
 //!
 //! Must never: signal a process outside these groups, or forget a group while one of its processes lives.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -341,6 +341,15 @@ impl Children {
         }
     }
 
+    /// Does the same with the groups of routers other than these, which have ended.
+    pub(super) fn end_orphans(&mut self, routers: &[i32], now: Instant) {
+        let owners = self.groups.values().map(|group| group.router);
+        let ended: BTreeSet<i32> = owners.filter(|owner| !routers.contains(owner)).collect();
+        for router in ended {
+            self.end(Some(router), now);
+        }
+    }
+
     /// Kills the groups whose time is over.
     pub(super) fn kill_overdue(&mut self, now: Instant) {
         for (&leader, group) in &mut self.groups {
@@ -382,5 +391,46 @@ fn group_exists(leader: i32) -> bool {
 pub(super) fn kill_strays() {
     for pid in proc::children(tutti_sys::process::id()) {
         let _ = signal::send(pid, libc::SIGKILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::IntoRawFd;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn groups_of_routers_that_have_ended_are_killed_after_a_takeover() {
+        let mut children = Children::default();
+        let mut start = |router| {
+            let mut command = Command::new("sh");
+            let script = "trap '' TERM; echo; while :; do sleep 100; done";
+            command.args(["-c", script]).process_group(0);
+            let (mut output, write) = io::pipe().unwrap();
+            let child = command.stdout(write).spawn().unwrap();
+            drop(command);
+            // It ignores the signal from now on.
+            io::Read::read_exact(&mut output, &mut [0]).unwrap();
+            let handed = HandedGroup {
+                leader: child.id().cast_signed(),
+                lifeline: OwnedFd::from(output).into_raw_fd(),
+                router,
+                command: None,
+            };
+            children.adopt(&handed).unwrap();
+            child
+        };
+        let (mut orphan, mut other) = (start(11), start(12));
+        let now = Instant::now();
+        children.end_orphans(&[12], now);
+        assert_eq!(children.next_deadline(), Some(now + GRACE));
+        children.kill_overdue(now + GRACE);
+        orphan.wait().unwrap();
+        assert!(other.try_wait().unwrap().is_none());
+        children.kill_of(12);
+        other.wait().unwrap();
     }
 }

@@ -335,9 +335,12 @@ impl Supervisor {
         }
         for (name, text) in certificates {
             let state = &self.instance.places.state;
-            if let Err(error) = stored::keep(state, StoreKind::Certificates, name, text) {
-                let text = format!("cannot store the certificate `{name}`: {error}");
-                self.log(Level::Alert, &text);
+            match stored::keep(state, StoreKind::Certificates, name, text) {
+                Ok(unsynced) => self.warn_of_unsynced(unsynced),
+                Err(error) => {
+                    let text = format!("cannot store the certificate `{name}`: {error}");
+                    self.log(Level::Alert, &text);
+                }
             }
         }
     }

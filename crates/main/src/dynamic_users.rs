@@ -59,7 +59,8 @@ pub(super) fn of(state: &Path, application: &str, group: Option<&str>) -> io::Re
     );
     if known.get(application) != Some(&number) {
         known.insert(application.to_owned(), number);
-        file::replace_durably(&record, &serde_json::to_vec(&known)?, 0o600)?;
+        let unsynced = file::replace_durably(&record, &serde_json::to_vec(&known)?, 0o600)?;
+        unsynced.map_or(Ok(()), Err)?;
     }
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs());

@@ -70,7 +70,13 @@ pub(super) struct HandedSocket {
     pub(super) place: BindAddress,
     pub(super) socket: RawFd,
     pub(super) backlog: i32,
+    /// Its file; former versions do not hand it over.
+    #[serde(default)]
+    pub(super) file: Option<FileIdentity>,
 }
+
+/// The device and inode of a file.
+pub(super) type FileIdentity = (u64, u64);
 
 /// The purpose of UDP sockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -67,7 +67,8 @@ pub use fleet::{read_password, read_secret_file};
 pub use trial::try_takeover;
 use tutti_log::Level;
 use tutti_log::{self, Log};
-use tutti_sys::credentials;
+use tutti_protocol::ControlAccess;
+use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::daemon::{self, DaemonSide, Starter};
 use tutti_sys::error::context;
 use tutti_sys::listen::{ListenOptions, SocketName, listen};
@@ -124,8 +125,8 @@ fn take_over(flags: &Flags, number: i32, arguments: &[OsString]) -> ExitCode {
     };
     let prepared = std::panic::catch_unwind(|| prepare_takeover(flags, &handover));
     let error = match prepared {
-        Ok(Ok((modules, signals))) => {
-            match adopt(flags, &handover, modules, takeover::call(arguments).0) {
+        Ok(Ok((prepared, signals))) => {
+            match adopt(flags, &handover, prepared, takeover::call(arguments).0) {
                 Ok(instance) => {
                     let mut supervisor = Supervisor::new(instance, signals, daemon::foreground());
                     return match supervisor.resume(&handover) {
@@ -145,32 +146,43 @@ fn take_over(flags: &Flags, number: i32, arguments: &[OsString]) -> ExitCode {
     ))
 }
 
-/// Does everything that can fail, before anything is taken over.
-fn prepare_takeover(
-    flags: &Flags,
-    handover: &Handover,
-) -> io::Result<(Vec<tutti_protocol::LanguageModule>, Signals)> {
+/// The parts of an instance that do not come from the former program.
+struct Prepared {
+    default_credentials: Option<Credentials>,
+    own_credentials: Option<Credentials>,
+    access: ControlAccess,
+    modules: Vec<tutti_protocol::LanguageModule>,
+    status: StatusSocket,
+}
+
+/// Does everything that can fail, before anything is taken over: a descriptor that this program has taken and closed cannot
+/// be given back.
+fn prepare_takeover(flags: &Flags, handover: &Handover) -> io::Result<(Prepared, Signals)> {
     let signals = Signals::take(&SIGNALS)?;
     signal::ignore(libc::SIGPIPE)?;
     process::become_subreaper()?;
     let log = Log::to_stderr(&flags.log_style())?;
-    default_credentials(flags, &log)?;
-    own_credentials(flags, &log)?;
-    control_access::wanted(flags, &handover.places().control)?;
-    let modules = crate::modules::discover(&handover.places().modules, &log, &signals)?;
-    Ok((modules, signals))
+    let prepared = Prepared {
+        default_credentials: default_credentials(flags, &log)?,
+        own_credentials: own_credentials(flags, &log)?,
+        access: control_access::wanted(flags, &handover.places().control)?,
+        modules: crate::modules::discover(&handover.places().modules, &log, &signals)?,
+        status: StatusSocket::open()?,
+    };
+    Ok((prepared, signals))
 }
 
+/// Takes over what the former program hands over. It fails only if that is not there.
 fn adopt(
     flags: &Flags,
     handover: &Handover,
-    modules: Vec<tutti_protocol::LanguageModule>,
+    prepared: Prepared,
     arguments: Vec<OsString>,
 ) -> io::Result<Instance> {
     let log = Log::of_main(inherited(handover.log)?, &flags.log_style());
     oom::go_late();
-    let default_credentials = default_credentials(flags, &log)?;
-    let default_user = default_credentials
+    let default_user = prepared
+        .default_credentials
         .as_ref()
         .and_then(|c| credentials::user_name(c.uid));
     if let Err(error) = title::set("tutti: main") {
@@ -183,15 +195,15 @@ fn adopt(
         .inspect_err(|error| log.line(Level::Warn, &error.to_string()))
         .ok();
     Ok(Instance {
-        access: control_access::wanted(flags, &handover.places().control)?,
+        access: prepared.access,
         places: handover.places(),
-        own_credentials: own_credentials(flags, &log)?,
+        own_credentials: prepared.own_credentials,
         log,
-        default_credentials,
+        default_credentials: prepared.default_credentials,
         default_user,
-        modules,
+        modules: prepared.modules,
         control: inherited(handover.control)?,
-        status: StatusSocket::open()?,
+        status: prepared.status,
         has_own_temporary_folder: handover.has_own_temporary_folder,
         is_daemon: handover.is_daemon,
         state_lock: inherited(handover.state_lock)?.into(),

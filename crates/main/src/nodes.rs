@@ -109,9 +109,12 @@ impl Supervisor {
         // Strings, addresses and maps of strings: this cannot fail.
         let text = serde_json::to_string(&kept).unwrap_or_default();
         let state = &self.instance.places.state;
-        if let Err(error) = stored::keep_on(state, Shelf::Fleet, KEPT, &text) {
-            let text = format!("cannot keep the list of nodes: {error}");
-            self.log(Level::Alert, &text);
+        match stored::keep_on(state, Shelf::Fleet, KEPT, &text) {
+            Ok(unsynced) => self.warn_of_unsynced(unsynced),
+            Err(error) => {
+                let text = format!("cannot keep the list of nodes: {error}");
+                self.log(Level::Alert, &text);
+            }
         }
     }
 

@@ -303,7 +303,14 @@ impl<In: DeserializeOwned> OwnProcess<In> {
                 }
                 // A message of another version that this one does not know: it needs no answer.
                 Err(e) if self.is_foreign && e.kind() == io::ErrorKind::InvalidData => {}
-                other => return other,
+                // A request without its descriptors is refused.
+                other => {
+                    return other.map(|found| {
+                        found.map(|(message, descriptors)| {
+                            (message, descriptors.unwrap_or_default())
+                        })
+                    });
+                }
             }
         }
         Ok(None)

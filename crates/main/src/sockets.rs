@@ -5,13 +5,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
 use tutti_protocol::BindAddress;
 use tutti_sys::listen::{ListenOptions, SocketName, listen, set_backlog, set_port_sharing};
 use tutti_sys::port_group::{BANKS, bind_group, steer};
 use tutti_sys::spawn::inherited;
 
-use super::handover::{DatagramUse, HandedDatagrams, HandedSocket};
+use super::handover::{DatagramUse, FileIdentity, HandedDatagrams, HandedSocket};
 
 /// Mode of a listener's socket file: all users may connect, as to a port. The configuration decides which clients to
 /// serve.
@@ -26,6 +27,8 @@ const MOST_DATAGRAM_SOCKETS: usize = 64;
 struct Held {
     socket: OwnedFd,
     backlog: i32,
+    /// Its file: another program may have replaced it by its own, which must stay.
+    file: Option<FileIdentity>,
 }
 
 /// The UDP sockets of an address.
@@ -92,7 +95,15 @@ impl Sockets {
             let socket = given.try_clone().map_err(plain)?;
             set_backlog(&socket, backlog).map_err(plain)?;
             let copy = socket.try_clone().map_err(plain)?;
-            self.held.insert(place.clone(), Held { socket, backlog });
+            self.held.insert(
+                place.clone(),
+                Held {
+                    socket,
+                    backlog,
+                    // It belongs to the service manager.
+                    file: None,
+                },
+            );
             return Ok(copy);
         }
         let endpoint = SocketName::from(place.clone());
@@ -104,7 +115,15 @@ impl Sockets {
             })?;
         let copy = socket.try_clone().map_err(plain)?;
         // With port 0 the address differs each time; a new router cannot find such a socket again.
-        self.held.insert(place.clone(), Held { socket, backlog });
+        let file = file_of(place);
+        self.held.insert(
+            place.clone(),
+            Held {
+                socket,
+                backlog,
+                file,
+            },
+        );
         Ok(copy)
     }
 
@@ -294,6 +313,7 @@ impl Sockets {
             place: place.clone(),
             socket: socket.as_raw_fd(),
             backlog: 0,
+            file: None,
         };
         self.given.iter().map(handed).collect()
     }
@@ -304,6 +324,7 @@ impl Sockets {
             place: place.clone(),
             socket: held.socket.as_raw_fd(),
             backlog: held.backlog,
+            file: held.file,
         };
         self.held.iter().map(handed).collect()
     }
@@ -313,6 +334,7 @@ impl Sockets {
         let held = Held {
             socket: inherited(handed.socket)?,
             backlog: handed.backlog,
+            file: handed.file.or_else(|| file_of(&handed.place)),
         };
         self.held.insert(handed.place.clone(), held);
         Ok(())
@@ -320,8 +342,10 @@ impl Sockets {
 
     /// Closes main's copy.
     pub(super) fn release(&mut self, place: &BindAddress) {
-        if self.held.remove(place).is_some() && !self.given.contains_key(place) {
-            remove_file(place);
+        if let Some(held) = self.held.remove(place)
+            && !self.given.contains_key(place)
+        {
+            held.remove_file(place);
         }
     }
 
@@ -337,18 +361,32 @@ impl Sockets {
     /// Closes all.
     pub(super) fn release_all(&mut self) {
         self.datagrams.clear();
-        for (place, _) in self.held.drain() {
+        for (place, held) in self.held.drain() {
             if !self.given.contains_key(&place) {
-                remove_file(&place);
+                held.remove_file(&place);
             }
         }
     }
 }
 
-fn remove_file(place: &BindAddress) {
-    if let BindAddress::Path(path) = place {
-        let _ = std::fs::remove_file(path);
+impl Held {
+    fn remove_file(&self, place: &BindAddress) {
+        if let BindAddress::Path(path) = place
+            && self.file.is_some()
+            && self.file == file_of(place)
+        {
+            let _ = std::fs::remove_file(path);
+        }
     }
+}
+
+/// Returns the identity of the file that is now at `place`.
+fn file_of(place: &BindAddress) -> Option<FileIdentity> {
+    let BindAddress::Path(path) = place else {
+        return None;
+    };
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 fn steer_all(sockets: &[OwnedFd], bank: u8) -> io::Result<()> {
@@ -414,6 +452,24 @@ mod tests {
         drop(second);
         // A program that another test starts has a copy until it is executed.
         wait_until("it is closed", || TcpStream::connect(free).is_err());
+    }
+
+    #[test]
+    fn the_socket_file_of_another_program_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.sock");
+        let place = BindAddress::Path(path.clone());
+        let mut sockets = Sockets::default();
+        let first = sockets.get(&place, 10).ok().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let _other = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        sockets.release(&place);
+        assert!(path.exists(), "it belongs to the other program");
+        std::fs::remove_file(&path).unwrap();
+        drop(first);
+        let _second = sockets.get(&place, 10).ok().unwrap();
+        sockets.release_all();
+        assert!(!path.exists());
     }
 
     #[test]

@@ -152,9 +152,12 @@ impl Supervisor {
                 "it is too long",
             )),
         };
-        if let Err(error) = kept {
-            let text = format!("cannot store the configuration of the source: {error}");
-            self.log(Level::Alert, &text);
+        match kept {
+            Ok(unsynced) => self.warn_of_unsynced(unsynced),
+            Err(error) => {
+                let text = format!("cannot store the configuration of the source: {error}");
+                self.log(Level::Alert, &text);
+            }
         }
     }
 

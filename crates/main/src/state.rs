@@ -24,8 +24,9 @@ pub(super) fn load(folder: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Stores it so that a crash leaves either the old or the new one, complete.
-pub(super) fn store(folder: &Path, configuration: &str) -> io::Result<()> {
+/// Stores it so that a crash leaves either the old or the new one, complete. Returns what
+/// [`file::replace_durably`] returns.
+pub(super) fn store(folder: &Path, configuration: &str) -> io::Result<Option<io::Error>> {
     file::replace_durably(&path(folder), configuration.as_bytes(), 0o600)
 }
 

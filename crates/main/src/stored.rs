@@ -115,13 +115,24 @@ pub(super) fn load_shelf(state: &Path, shelf: Shelf) -> (BTreeMap<String, String
     (found, errors)
 }
 
-/// Stores an object so that a crash leaves either the old or the new one, complete.
-pub(super) fn keep(state: &Path, store: StoreKind, name: &str, text: &str) -> io::Result<()> {
+/// Stores an object so that a crash leaves either the old or the new one, complete. Returns what
+/// [`file::replace_durably`] returns.
+pub(super) fn keep(
+    state: &Path,
+    store: StoreKind,
+    name: &str,
+    text: &str,
+) -> io::Result<Option<io::Error>> {
     keep_on(state, Shelf::Of(store), name, text)
 }
 
 /// Stores an object on a shelf.
-pub(super) fn keep_on(state: &Path, shelf: Shelf, name: &str, text: &str) -> io::Result<()> {
+pub(super) fn keep_on(
+    state: &Path,
+    shelf: Shelf,
+    name: &str,
+    text: &str,
+) -> io::Result<Option<io::Error>> {
     let path = path(state, shelf, name)?;
     let folder = folder(state, shelf);
     match DirBuilder::new().mode(0o700).create(&folder) {

@@ -64,15 +64,13 @@ impl Supervisor {
             let router = self.adopt_router(router)?;
             self.routers.leaving.push(router);
         }
+        // The former program may have asked them to end; when it would have killed them is not handed over.
+        let routers = self.router_pids();
+        self.holdings.children.end_orphans(&routers, Instant::now());
         match &handover.refusal {
             Some(reason) => {
                 self.continue_without_upgrade(handover.asked, reason);
-                if self.routers.serving.is_none() {
-                    self.start_router();
-                }
-                if self.controllers.serving.is_none() {
-                    self.start_controller();
-                }
+                self.start_missing();
             }
             None => self.start_successors(handover),
         }
@@ -203,18 +201,18 @@ impl Supervisor {
 
     /// Returns to the former program, or continues without it.
     fn go_back_to(&mut self, previous: Option<OwnedFd>, asked: Option<u64>, reason: &str) {
-        let Some(previous) = previous else {
-            return self.continue_without_upgrade(asked, reason);
-        };
-        let reason = format!("version {}: {reason}", env!("CARGO_PKG_VERSION"));
-        self.log(Level::Error, &format!("upgrade: rolling back: {reason}"));
-        let program = PathBuf::from(format!("/proc/self/fd/{}", previous.as_raw_fd()));
-        let error = self.hand_over(&program, asked, Some(reason.clone()));
-        self.log(
-            Level::Alert,
-            &format!("cannot return to the former program: {error}; the former router continues"),
-        );
-        self.continue_without_upgrade(asked, &reason);
+        if let Some(previous) = previous {
+            let reason = format!("version {}: {reason}", env!("CARGO_PKG_VERSION"));
+            self.log(Level::Error, &format!("upgrade: rolling back: {reason}"));
+            let program = PathBuf::from(format!("/proc/self/fd/{}", previous.as_raw_fd()));
+            let error = self.hand_over(&program, asked, Some(reason));
+            let text = format!(
+                "cannot return to the former program: {error}; the former router continues"
+            );
+            self.log(Level::Alert, &text);
+        }
+        self.continue_without_upgrade(asked, reason);
+        self.start_missing();
     }
 
     /// The new router is ready, and serves from now on.

@@ -54,7 +54,9 @@ impl Supervisor {
         );
         let started = self
             .handover(asked, None)
-            .and_then(|(handover, _previous)| trial::start(&program, &handover));
+            .and_then(|(handover, _previous)| {
+                trial::start(&program, &self.instance.arguments, &handover)
+            });
         match started {
             Ok((pid, output)) => {
                 self.life = Life::Upgrading(Upgrade {
@@ -116,6 +118,16 @@ impl Supervisor {
         self.send_to_controller(&ToController::Thaw, Vec::new());
         if let Some(router) = &mut self.routers.serving {
             let _ = router.send(&ToRouter::Thaw, Vec::new());
+        }
+    }
+
+    /// Starts the router or controller that ended during an upgrade, which cancelled its restart.
+    pub(super) fn start_missing(&mut self) {
+        if self.routers.serving.is_none() && self.router_restarts.deadline().is_none() {
+            self.start_router();
+        }
+        if self.controllers.serving.is_none() && self.controller_restarts.deadline().is_none() {
+            self.start_controller();
         }
     }
 

@@ -5,6 +5,7 @@
 //! because it queries the language hosts; the configuration is checked by a separate process without privileges, like
 //! everything that comes from a client.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -95,11 +96,23 @@ fn check(document: &CheckDocument) -> io::Result<()> {
     }
 }
 
-/// Starts the trial.
-pub(super) fn start(program: &Path, handover: &Handover) -> io::Result<(i32, io::PipeReader)> {
+/// Starts the trial, with the arguments of the takeover: a program that rejects one of them must not take over.
+pub(super) fn start(
+    program: &Path,
+    arguments: &[OsString],
+    handover: &Handover,
+) -> io::Result<(i32, io::PipeReader)> {
     let (output, write) = io::pipe()?;
     let write = OwnedFd::from(write);
-    let mut spawn = Spawn::new(program)?
+    let mut spawn = Spawn::new(program)?;
+    let mut words = arguments.iter();
+    if let Some(name) = words.next() {
+        spawn = spawn.argument_zero(name)?;
+    }
+    for word in words {
+        spawn = spawn.argument(word)?;
+    }
+    spawn = spawn
         .argument("--takeover-trial")?
         .new_session()
         .death_signal(libc::SIGKILL)

@@ -53,7 +53,7 @@ pub use fleet::{
     SourceSecrets, ToFleet,
 };
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
-pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
+pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, Received, read_large, receive};
 pub use purge::PurgeScope;
 pub use router::{FromRouter, QuicHello, RouterHello, RouterReply, StatusPlace, ToRouter};
 use serde::{Deserialize, Serialize};

@@ -45,20 +45,35 @@ pub const LONGEST: u64 = 256 * 1024 * 1024;
 /// The same for a router: its longest message is the start document of an application.
 pub const LONGEST_OF_ROUTER: u64 = 64 * 1024 * 1024;
 
+/// A message, and its descriptors or the reason why they could not be received.
+pub type Received<T> = (T, io::Result<Vec<OwnedFd>>);
+
 /// Receives one message of at most `longest` bytes; `None` at the end of the stream.
+///
+/// # Errors
+/// [`seqpacket::lacks_descriptors`]: a large message is still in the socket, because its memory file cannot be received.
 pub fn receive<T: DeserializeOwned>(
     socket: BorrowedFd<'_>,
     longest: u64,
-) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+) -> io::Result<Option<Received<T>>> {
     let mut buffer = vec![0; seqpacket::MAX_MESSAGE];
-    let Some(received) = seqpacket::receive(socket, &mut buffer)? else {
-        return Ok(None);
+    let (len, descriptors) = match seqpacket::receive(socket, &mut buffer) {
+        Ok(None) => return Ok(None),
+        Ok(Some(received)) => (received.len, Ok(received.descriptors)),
+        // Only the request that these descriptors are for fails: the messages behind this one must not wait.
+        Err(error) if seqpacket::lacks_descriptors(&error) && buffer.first() != Some(&LARGE) => {
+            match seqpacket::receive_bytes(socket, &mut buffer)? {
+                Some(len) => (len, Err(error)),
+                None => return Ok(None),
+            }
+        }
+        Err(error) => return Err(error),
     };
-    let bytes = buffer.get(..received.len).unwrap_or_default();
+    let bytes = buffer.get(..len).unwrap_or_default();
     if bytes != [LARGE] {
-        return Ok(Some((serde_json::from_slice(bytes)?, received.descriptors)));
+        return Ok(Some((serde_json::from_slice(bytes)?, descriptors)));
     }
-    let mut descriptors = received.descriptors.into_iter();
+    let mut descriptors = descriptors?.into_iter();
     let file = descriptors.next().ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
@@ -68,7 +83,7 @@ pub fn receive<T: DeserializeOwned>(
     let text = read_large(file, longest)?;
     Ok(Some((
         serde_json::from_slice(&text)?,
-        descriptors.collect(),
+        Ok(descriptors.collect()),
     )))
 }
 
@@ -120,7 +135,7 @@ mod tests {
             assert!(
                 matches!(message, FromController::Apply { id: 7, change: Change::Configuration { text: sent }, .. } if sent == text)
             );
-            assert_eq!(descriptors.len(), 1);
+            assert_eq!(descriptors.unwrap().len(), 1);
         }
         drop(a);
         assert!(

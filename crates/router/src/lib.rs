@@ -50,7 +50,7 @@ use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
 use tutti_unprivileged::certificates::Certificates;
 use tutti_unprivileged::start;
-use tutti_unprivileged::{context, js_modules};
+use tutti_unprivileged::{context, js_modules, own_log};
 
 use self::changes::Changes;
 use self::daemon_log::Sink;
@@ -533,7 +533,12 @@ impl News {
                 self.log.replace(file);
                 self.manager.reopen();
             }
+            (ToRouter::LogReopened, None) => self.log.line(Level::Alert, own_log::NOT_REOPENED),
             (ToRouter::FileReopened { path }, Some(file)) => self.service.replace_file(&path, file),
+            (ToRouter::FileReopened { path }, None) => {
+                let text = format!("`{}`: {}", path.display(), own_log::NOT_REOPENED);
+                self.log.line(Level::Alert, &text);
+            }
             (ToRouter::Prepare { number, change }, _) => self.changes.prepare(number, change),
             (ToRouter::Commit { number }, _) => self.changes.commit(number),
             (ToRouter::Abandon { number }, _) => self.changes.abandon(number),

@@ -44,8 +44,14 @@ pub fn open_ordinary(path: &Path) -> io::Result<(File, Metadata)> {
 
 /// Replaces `path` by `bytes` so that after a crash at any moment either the old or the new content is there,
 /// whole: temporary file, fsync, rename, fsync of the folder. The old file is untouched when this fails.
-pub fn replace_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+///
+/// Returns the error of the last step, the fsync of the folder: the file is replaced, but a crash of the machine may bring
+/// the old content back. Some file systems cannot do it.
+pub fn replace_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Option<io::Error>> {
     let folder = path.parent().unwrap_or(Path::new("."));
+    // After the rename nothing may fail that the caller takes for a failed replacement.
+    let folder_handle =
+        File::open(folder).map_err(|e| context(format!("opening `{}`", folder.display()), e))?;
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".tmp");
     let temporary = folder.join(name);
@@ -57,11 +63,10 @@ pub fn replace_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         let _ = std::fs::remove_file(&temporary);
     }
     written?;
-    let folder_handle =
-        File::open(folder).map_err(|e| context(format!("opening `{}`", folder.display()), e))?;
-    folder_handle
-        .sync_all()
-        .map_err(|e| context(format!("syncing `{}`", folder.display()), e))
+    let synced = folder_handle.sync_all();
+    Ok(synced
+        .err()
+        .map(|e| context(format!("syncing `{}`", folder.display()), e)))
 }
 
 fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
@@ -103,6 +108,25 @@ mod tests {
         replace_durably(&path, b"old", 0o600).unwrap();
         std::fs::create_dir(folder.path().join("conf.json.tmp")).unwrap();
         assert!(replace_durably(&path, b"new", 0o600).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_replacement_that_is_reported_as_failed_has_not_been_made() {
+        if crate::credentials::is_root() {
+            // Root may read the folder whatever its mode is.
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("conf.json");
+        replace_durably(&path, b"old", 0o600).unwrap();
+        let set_mode = |mode| {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(0o300);
+        let replaced = replace_durably(&path, b"new", 0o600);
+        set_mode(0o700);
+        assert!(replaced.is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
     }
 }

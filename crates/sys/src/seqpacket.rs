@@ -1,12 +1,13 @@
 //! Messages with descriptors over `SOCK_SEQPACKET`.
 //!
-//! One `send` is one message, whole or not at all. A message that was cut (too long for the buffer, too many
-//! descriptors) is an error at the receiver, never a silently shorter one; descriptors received are close-on-exec
-//! and owned at once, so none can leak.
+//! One `send` is one message, whole or not at all. A message that was cut (too long for the buffer) is an error at the
+//! receiver, never a silently shorter one. A message whose descriptors cannot be received, because this process has too
+//! many open, stays in the socket. Descriptors received are close-on-exec and owned at once, so none can leak.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -21,6 +22,9 @@ pub const MAX_DESCRIPTORS: usize = 253;
 /// Longest message passed inline; longer payloads travel in a memory file. Well under the default socket buffer
 /// (`net.core.wmem_default`, 212,992 bytes), so several fit.
 pub const MAX_MESSAGE: usize = 64 * 1024;
+
+/// The pause before a message is received again that stayed in the socket for want of descriptors.
+pub const LACK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A received message.
 #[derive(Debug)]
@@ -79,19 +83,18 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
 }
 
 /// Receives one message; `None` when the other side has closed.
+///
+/// # Errors
+/// [`lacks_descriptors`]: the message is still in the socket, and in the buffer. Receive it again after a pause, or with
+/// [`receive_bytes`]. `InvalidData`: it was longer than the buffer, and is lost.
 pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<ReceivedMessage>> {
     let mut space =
         vec![MaybeUninit::<u8>::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let message = loop {
-        let mut parts = [IoSliceMut::new(buffer)];
-        match rustix::net::recvmsg(fd, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Ok(message) => break message,
-            Err(rustix::io::Errno::INTR) => {}
-            // A peer that was killed with messages unread: as gone as one that closed.
-            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-            Err(e) => return Err(e.into()),
-        }
+    // Taken out of the socket, a message would lose the descriptors that exceed the limit (unix(7), `MSG_CTRUNC`).
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::PEEK;
+    let Some((len, cut)) = receive_with(fd, buffer, &mut ancillary, flags)? else {
+        return Ok(None);
     };
     let mut descriptors = Vec::new();
     for part in ancillary.drain() {
@@ -99,22 +102,62 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Recei
             descriptors.extend(rights);
         }
     }
-    if message
-        .flags
-        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
-    {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "message was cut: too long or too many descriptors",
-        ));
+    // The buffer holds as many as a message can have.
+    if cut.contains(ReturnFlags::CTRUNC) {
+        return Err(rustix::io::Errno::MFILE.into());
     }
-    if message.bytes == 0 && descriptors.is_empty() {
+    receive_with(
+        fd,
+        &mut [0],
+        &mut RecvAncillaryBuffer::default(),
+        RecvFlags::empty(),
+    )?;
+    if cut.contains(ReturnFlags::TRUNC) {
+        return Err(too_long());
+    }
+    if len == 0 && descriptors.is_empty() {
         return Ok(None);
     }
-    Ok(Some(ReceivedMessage {
-        len: message.bytes,
-        descriptors,
-    }))
+    Ok(Some(ReceivedMessage { len, descriptors }))
+}
+
+/// Receives one message without its descriptors, and returns its length; `None` when the other side has closed.
+pub fn receive_bytes(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    let mut none = RecvAncillaryBuffer::default();
+    match receive_with(fd, buffer, &mut none, RecvFlags::empty())? {
+        Some((_, cut)) if cut.contains(ReturnFlags::TRUNC) => Err(too_long()),
+        Some((0, _)) | None => Ok(None),
+        Some((len, _)) => Ok(Some(len)),
+    }
+}
+
+/// True if an operation failed because this process or the system has too many descriptors open.
+pub fn lacks_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+fn receive_with(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    ancillary: &mut RecvAncillaryBuffer<'_>,
+    flags: RecvFlags,
+) -> io::Result<Option<(usize, ReturnFlags)>> {
+    loop {
+        match rustix::net::recvmsg(fd, &mut [IoSliceMut::new(buffer)], ancillary, flags) {
+            Ok(message) => return Ok(Some((message.bytes, message.flags))),
+            Err(rustix::io::Errno::INTR) => {}
+            // A peer that was killed with messages unread: as gone as one that closed.
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+fn too_long() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "message was cut: longer than the buffer",
+    )
 }
 
 #[cfg(test)]

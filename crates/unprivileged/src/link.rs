@@ -276,17 +276,25 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
             let socket = self.socket.get_ref().as_fd();
             match tutti_protocol::receive::<From>(socket, tutti_protocol::LONGEST) {
                 Ok(Some((message, descriptors))) => match message.sort() {
-                    Sorted::Answer(id, outcome) => self.answer(
-                        id,
-                        outcome.map(|done| Done {
-                            descriptors,
-                            ..done
-                        }),
-                    ),
-                    Sorted::News(news) => return Ok(Some((news, descriptors))),
+                    Sorted::Answer(id, outcome) => {
+                        let whole = |done| match descriptors {
+                            Ok(descriptors) => Ok(Done {
+                                descriptors,
+                                ..done
+                            }),
+                            Err(error) => Err(Refused::new(error.to_string())),
+                        };
+                        self.answer(id, outcome.and_then(whole));
+                    }
+                    Sorted::News(news) => {
+                        return Ok(Some((news, descriptors.unwrap_or_default())));
+                    }
                 },
                 Ok(None) => return Ok(None),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(e) if seqpacket::lacks_descriptors(&e) => {
+                    tokio::time::sleep(seqpacket::LACK_PAUSE).await;
+                }
                 Err(e) => return Err(e),
             }
         }

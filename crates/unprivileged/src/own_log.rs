@@ -21,10 +21,13 @@ pub fn begin(descriptors: Vec<OwnedFd>, make: impl FnOnce(OwnedFd) -> Log) -> io
     Ok(make(file))
 }
 
+/// The message when the descriptor of the new file could not be received.
+pub const NOT_REOPENED: &str = "the log continues in the old file: this process has too many open files to reopen it; raise the limit of open files (LimitNOFILE, ulimit -n), and reopen the logs again";
+
 /// Continues in the file that main has reopened.
 pub fn reopen(log: &Log, descriptors: Vec<OwnedFd>) {
     let Some(file) = descriptors.into_iter().next() else {
-        return;
+        return log.line(Level::Alert, NOT_REOPENED);
     };
     if let Err(error) = daemon::redirect_stderr(file.as_fd()) {
         let text = format!("cannot redirect standard error: {error}");

@@ -231,6 +231,19 @@ fn without_descriptors_the_server_waits_and_recovers() {
             ..ServerOptions::default()
         },
     );
+    let passwords = site.server.write(
+        "passwords",
+        "anna:$2y$04$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy\n",
+    );
+    let log = site.server.folder().join("access.log");
+    let mut configuration = site.configuration(&json!(2));
+    configuration["access_log"] = json!(log);
+    let guarded = json!({"match": {"uri": "/private"}, "action": {"return": 204, "authenticate": {"basic": {"file": passwords}}}});
+    configuration["routes"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, guarded);
+    site.server.put("/config", &configuration);
     let router = site.server.router();
     let mut held: Vec<TcpStream> = (0..400)
         .map(|_| TcpStream::connect(site.server.address()).unwrap())
@@ -238,6 +251,15 @@ fn without_descriptors_the_server_waits_and_recovers() {
     wait_until("the log tells it", || {
         site.server.log().to_lowercase().contains("open files")
     });
+    // The messages of main need descriptors, too: those with a reopened log, and every three seconds those with the file of passwords.
+    fs::write(
+        &passwords,
+        "bob:$2y$04$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy\n",
+    )
+    .unwrap();
+    fs::rename(&log, site.server.folder().join("old.log")).unwrap();
+    site.server.signal(libc::SIGUSR1);
+    wait_until("the log is reopened", || log.exists());
     // Waiting must not burn the processor: for as long as another server gives a head that has begun.
     let ticks = processes::cpu_ticks(router);
     let other = Server::start(&ServerOptions::default());
@@ -265,6 +287,7 @@ fn without_descriptors_the_server_waits_and_recovers() {
     assert!(answer.ends_with("ok:2:0"), "{answer}");
     drop(held);
     assert_eq!(site.server.get("/page?n=4").text(), "ok:4:0");
+    assert_eq!(site.server.router(), router, "the router has not ended");
     let said = site
         .server
         .log()

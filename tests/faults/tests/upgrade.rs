@@ -190,6 +190,10 @@ fn a_program_that_cannot_take_over_changes_nothing() {
         ("#!/bin/sh\nexit 0\n", "does not report"),
         ("#!/bin/sh\nkill -SEGV $$\n", "SIGSEGV"),
         ("#!/no/such/interpreter\n", "cannot be run"),
+        (
+            "#!/bin/sh\n[ \"$1\" = --no-daemon ] && { echo no such argument >&2; exit 1; }\n",
+            "no such argument",
+        ),
     ];
     for (text, words) in cases {
         program.install_text(text);

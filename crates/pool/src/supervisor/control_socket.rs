@@ -13,7 +13,7 @@ use tutti_sys::seqpacket;
 use tutti_wire::control::{FromPrototype, MAX_MESSAGE, ToPrototype, decode, encode};
 
 use crate::readiness::readable;
-use crate::runtime::AsyncFd;
+use crate::runtime::{AsyncFd, sleep};
 
 /// The socket, and the mapping of process ids.
 #[derive(Debug)]
@@ -51,6 +51,9 @@ impl ControlSocket {
             match self.take(buffer) {
                 Ok(message) => return message,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(error) if seqpacket::lacks_descriptors(&error) => {
+                    sleep(seqpacket::LACK_PAUSE).await;
+                }
                 Err(_) => return None,
             }
         }

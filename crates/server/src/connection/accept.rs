@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use tokio::io::Interest;
-use tutti_conn::accept::{Batch, accept_batch};
+use tutti_conn::accept::{Batch, DescriptorCeiling, accept_batch};
 use tutti_conn::clock::now_millis;
 use tutti_conn::connection_limits::ClientKey;
 use tutti_conn::counters::ThreadCounters;
@@ -39,7 +39,7 @@ const LINE_WINDOW: Duration = Duration::from_secs(60);
 
 /// Accepts all waiting connections before the listener is closed, which would reset them.
 pub(crate) fn accept_rest(local: &Rc<Local>, listener: &Arc<SharedListener>, socket: &OwnedFd) {
-    while let Batch::Full = accept(local, listener, socket) {}
+    while let Batch::Full = accept(local, listener, socket, DescriptorCeiling::NONE) {}
 }
 
 /// Accepts until the task is aborted.
@@ -59,11 +59,12 @@ pub(crate) async fn accept_forever(
         }
     };
     let limit = LineLimit::new(LINE_WINDOW, 1);
+    let ceiling = DescriptorCeiling::of_now(socket.get_ref());
     loop {
         let Ok(mut guard) = socket.readable().await else {
             return;
         };
-        match accept(&local, &listener, socket.get_ref()) {
+        match accept(&local, &listener, socket.get_ref(), ceiling) {
             Batch::Empty => guard.clear_ready(),
             Batch::Full => tokio::task::yield_now().await,
             Batch::Held => {
@@ -73,13 +74,21 @@ pub(crate) async fn accept_forever(
             Batch::Lacking(errno) => {
                 log_lack(&local, &listener, errno, &limit);
                 tokio::time::sleep(PAUSE).await;
+                while !ceiling.has_room(socket.get_ref()) {
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         }
     }
 }
 
-fn accept(local: &Rc<Local>, listener: &Arc<SharedListener>, socket: &OwnedFd) -> Batch {
-    accept_batch(listener, socket, |mut accepted| {
+fn accept(
+    local: &Rc<Local>,
+    listener: &Arc<SharedListener>,
+    socket: &OwnedFd,
+    ceiling: DescriptorCeiling,
+) -> Batch {
+    accept_batch(listener, socket, ceiling, |mut accepted| {
         if !has_room(local, &mut accepted.listener, accepted.peer) {
             return;
         }
