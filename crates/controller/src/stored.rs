@@ -35,7 +35,7 @@ impl Inner {
         Ok(bundle.warnings().to_vec())
     }
 
-    /// Checks that a bundle that nobody has looked at may replace the stored one of this name; logs it if it is an older one.
+    /// Checks that a bundle that was not put by a person may replace the stored one of this name; logs it if it is an older one.
     pub(super) fn check_replacement(
         &self,
         name: &str,

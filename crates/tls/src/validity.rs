@@ -1,4 +1,4 @@
-//! The time in which a certificate is valid, and the decision to replace one by another that nobody has looked at.
+//! The time in which a certificate is valid, and the decision to replace one by another without a person.
 
 /// The time in which a certificate is valid, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
