@@ -63,9 +63,6 @@ const TICK: Duration = Duration::from_millis(50);
 /// The interval after the last request, before it sleeps.
 const QUIET_TICK: Duration = Duration::from_millis(200);
 
-/// Maximum time for processes without requests to quit before they are killed.
-const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// Minimum interval between log lines about memory that does not permit more workers.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -20,6 +20,9 @@ use crate::generation::Generation;
 use crate::launcher::LaunchRequest;
 use crate::output::OutputPipe;
 use crate::runtime;
+
+/// Maximum time for processes without requests to quit before they are killed.
+pub(super) const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The stage of a prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

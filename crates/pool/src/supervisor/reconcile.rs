@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::mode::{Mode, Retiring, Stopping};
-use super::prototype::Stage;
+use super::prototype::{QUIT_TIMEOUT, Stage};
 use super::scale::{self, Situation};
 use super::table::UNBORN_TIMEOUT;
 use super::worker::Worker;
-use super::{FAST_TICK, QUIET_TICK, QUIT_TIMEOUT, Supervisor, TICK};
+use super::{FAST_TICK, QUIET_TICK, Supervisor, TICK};
 use crate::generation::Gauge;
 use crate::launcher::Level;
 use crate::shared::{Admit, Process};

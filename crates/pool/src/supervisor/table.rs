@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use tutti_wire::control::ToPrototype;
 
-use super::QUIT_TIMEOUT;
-use super::prototype::{Prototype, Stage};
+use super::prototype::{Prototype, QUIT_TIMEOUT, Stage};
 use super::worker::{Numbers, SIGKILL, Worker};
 use crate::context::Context;
 use crate::generation::Generation;
