@@ -687,28 +687,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_could_not_be_read_for_a_while_is_read_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("jobs");
-        let store = Opened::of(file(&path));
-        let body = vec![b'b'; 1 << 20];
-        let big = store.add("mail", &body).blocking_recv().unwrap().unwrap();
-        store.close();
-        let store = Opened::of(file(&path));
-        assert_eq!(store.next(), "opened [\"mail 0\"]");
-        let whole = std::fs::read(&path).unwrap();
-        file(&path).set_len(whole.len() as u64 / 2).unwrap();
-        let failed = store.load("mail", big).unwrap_err();
-        assert!(matches!(failed, JobStoreError::Failed(_)), "{failed}");
-        assert_eq!(store.next(), "troubled true");
-        std::fs::write(&path, &whole).unwrap();
-        assert_eq!(store.next(), "troubled false");
-        let request = store.load("mail", big).unwrap().unwrap();
-        assert!(request.body == body);
-        store.close();
-    }
-
-    #[test]
     fn jobs_wait_while_another_process_has_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs");
