@@ -15,10 +15,6 @@ const SHORT_LIFE: i64 = 10 * 86_400;
 /// The last part of a life, for which an authority's suggestion is ignored: a twentieth.
 const LAST_PART: i64 = 20;
 
-/// A suggestion is ignored for this long after a certificate became valid, or for a twentieth of its life if that is shorter: with an
-/// authority whose suggestions are always in the past, each new certificate would be replaced at once.
-const FIRST_PART: i64 = 86_400;
-
 /// A certificate of which only the expiry is known is renewed this long before it.
 pub(crate) const LAST_MONTH: i64 = 30 * 86_400;
 
@@ -66,10 +62,7 @@ pub(crate) fn renewal(issued: &Issued, bundle: &str) -> i64 {
     let jitter = share(life / LAST_PART, fraction(&(bundle, issued.until)));
     let own = issued.since + part - jitter;
     match issued.advised {
-        Some(advised) => advised.clamp(
-            issued.since + FIRST_PART.min(life / LAST_PART),
-            issued.until - life / LAST_PART,
-        ),
+        Some(advised) => advised.min(issued.until - life / LAST_PART),
         None => own,
     }
 }
@@ -156,12 +149,6 @@ mod tests {
         assert_eq!(renewal(&certificate, "a"), 1_000_000 + 3 * DAY);
         certificate.advised = Some(1_000_000 + 900 * DAY);
         assert!(renewal(&certificate, "a") < 1_000_000 + 86 * DAY);
-        // Nor into the first day, or a twentieth of a short life.
-        for (days, hours) in [(90, 24), (5, 6)] {
-            let mut certificate = issued(days);
-            certificate.advised = Some(0);
-            assert_eq!(renewal(&certificate, "a"), 1_000_000 + hours * 3600);
-        }
         let at = advised(100, 200, "a");
         assert!((100..=200).contains(&at));
         assert_eq!(advised(200, 100, "a"), 200);
