@@ -128,6 +128,9 @@ fn output_of(site: &Spooling, arguments: &[&str]) -> String {
 #[test]
 fn the_command_line_deals_with_jobs_that_were_given_up() {
     let site = Spooling::start(&json!({"backoff": 0.02, "max_attempts": 1}));
+    wait_until("the file of jobs has been read", || {
+        site.server.command(&["jobs", "list"]).status.success()
+    });
     assert_eq!(
         output_of(&site, &["jobs", "list"]),
         "there are no failed jobs\n"
