@@ -421,16 +421,21 @@ def example_cases(site):
             yield Case(f"http3/{name}", "pass")
 
 
-def run(context):
-    context.module("tutti-python*")
-    sys.path.insert(0, str(context.pip(*PACKAGES)))
-    sys.path.insert(0, str(context.sdist(SOURCE) / "examples"))
+def serve(context):
+    """Returns a server with the site of the cases."""
     folder = context.folder / "site"
     (folder / "files").mkdir(parents=True)
     (folder / "files/page.txt").write_text("a page\n")
     (folder / "echo.py").write_text(APPLICATION)
     context.open_to_all(folder)
-    server = context.server(configuration(folder, *context.certificate()))
+    return context.server(configuration(folder, *context.certificate()))
+
+
+def run(context):
+    context.module("tutti-python*")
+    sys.path.insert(0, str(context.pip(*PACKAGES)))
+    sys.path.insert(0, str(context.sdist(SOURCE) / "examples"))
+    server = serve(context)
     for test, results in INTEROP.items():
         if test == "retry":
             yield from example_cases(Site(server.port))

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from aioquic_client import APPLICATION, configuration
+from aioquic_client import serve
 from base import Case
 
 HERE = Path(__file__).resolve().parent / "quiche"
@@ -24,12 +24,7 @@ def build(context):
 def run(context):
     context.module("tutti-python*")
     client = build(context)
-    folder = context.folder / "site"
-    (folder / "files").mkdir(parents=True)
-    (folder / "files/page.txt").write_text("a page\n")
-    (folder / "echo.py").write_text(APPLICATION)
-    context.open_to_all(folder)
-    server = context.server(configuration(folder, *context.certificate()))
+    server = serve(context)
     done = subprocess.run([client, str(server.port)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=True)
     for line in done.stdout.splitlines():
         name, _, wrong = line.partition("\t")
