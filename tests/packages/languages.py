@@ -49,19 +49,7 @@ LANGUAGES = [
         path="/index.jsp",
     ),
 ]
-# Served by the images of a language, too. The packages of these have tests of their own in run.py.
-OTHERS = [
-    Language(
-        "tutti-php",
-        {"type": "php", "root": "/srv/php", "script": "index.php"},
-        {"/srv/php/index.php": "<?php echo 'PHP says ', 6 * 7;\n"},
-        "PHP says 42",
-    ),
-    Language(
-        "tutti-dev",
-        {"type": "external", "executable": "/srv/go/hello"},
-        {
-            "/srv/go/main.go": """package main
+GO = """package main
 
 import (
 	"fmt"
@@ -76,8 +64,28 @@ func main() {
 		panic(err)
 	}
 }
-""",
-            "/srv/go/go.mod": "module hello\n\ngo 1.23\n\nrequire unit.nginx.org/go v0.0.0\n\nreplace unit.nginx.org/go => /usr/share/tutti/go\n",
+"""
+
+
+def go_mod(folder):
+    """The module of that application, with Tutti's own in this folder."""
+    return f"module hello\n\ngo 1.23\n\nrequire unit.nginx.org/go v0.0.0\n\nreplace unit.nginx.org/go => {folder}\n"
+
+
+# Served by the images of a language, too. The packages of these have tests of their own in run.py.
+OTHERS = [
+    Language(
+        "tutti-php",
+        {"type": "php", "root": "/srv/php", "script": "index.php"},
+        {"/srv/php/index.php": "<?php echo 'PHP says ', 6 * 7;\n"},
+        "PHP says 42",
+    ),
+    Language(
+        "tutti-dev",
+        {"type": "external", "executable": "/srv/go/hello"},
+        {
+            "/srv/go/main.go": GO,
+            "/srv/go/go.mod": go_mod("/usr/share/tutti/go"),
         },
         "Go says hello",
         commands=["go build -C /srv/go"],
