@@ -57,7 +57,7 @@ def copy(source, target):
 
 
 def second(folder, command):
-    """As user `nobody`, whose home has the crates, jars and tools that this user has fetched: a registry need not be asked again."""
+    """As user `nobody`, whose home has the crates, jars and tools that this user has fetched, so that no registry is asked again."""
     folder.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
     subprocess.run(["tar", "-xf", "-", "-C", folder], input=archive, check=True)
