@@ -99,6 +99,26 @@ impl Supervisor {
         }
     }
 
+    /// Handles the news that a leaving router sent just before its end, when there was no time to read it: without it
+    /// the next router would wait for a job that is done. Its requests need no answer any more.
+    pub(super) fn handle_last_messages(&mut self, pid: i32) {
+        for _ in 0..MOST_AT_ONCE {
+            let Some(leaving) = self.routers.leaving(pid) else {
+                return;
+            };
+            match leaving.process.receive() {
+                Ok(Some((
+                    news @ (FromRouter::Totals { .. } | FromRouter::JobDelivered { .. }),
+                    _,
+                ))) => {
+                    self.obey(pid, news, Vec::new());
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
     fn obey(&mut self, pid: i32, message: FromRouter, descriptors: Vec<OwnedFd>) {
         let (is_serving, is_next) = (self.routers.is_serving(pid), self.life.is_next_router(pid));
         match message {

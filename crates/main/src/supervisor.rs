@@ -352,6 +352,7 @@ impl Supervisor {
     }
 
     fn some_router_ended(&mut self, pid: i32, ended: Ended) {
+        self.handle_last_messages(pid);
         // Its applications have no router any more; the next one starts new ones.
         self.holdings.children.end(Some(pid), Instant::now());
         self.router_lost(pid, &ended.to_string());

@@ -102,6 +102,7 @@ fn two_are_never_at_once_over_an_upgrade_and_the_one_goes_on() {
     site.wait_for_lines("began", 1);
     site.server
         .wait_for_log("a run is skipped because the previous one is still in progress");
+    let former = site.server.router();
     site.server.upgrade();
     wait_until("runs that are skipped", || {
         status(&site, "/skipped").as_u64() >= Some(2)
@@ -110,7 +111,13 @@ fn two_are_never_at_once_over_an_upgrade_and_the_one_goes_on() {
         (site.lines("began").len(), site.lines("ended").len()),
         (1, 0)
     );
+    // Main does not read the end of the run before the former router has ended, too.
+    site.server.signal(libc::SIGSTOP);
     fs::write(site.work().join("gate"), "").unwrap();
+    wait_until("the end of the former router", || {
+        !processes::is_running(former)
+    });
+    site.server.signal(libc::SIGCONT);
     site.wait_for_lines("began", 2);
     assert_eq!(site.lines("ended")[0], "well");
     assert!(site.lines("two").is_empty());
