@@ -368,6 +368,17 @@ impl Core {
             .for_each(|blocked| blocked.waker.wake());
     }
 
+    /// Wakes the streams that wait for their own windows, in their order: the first ones get the room of the connection.
+    pub(crate) fn wake_writers(&mut self) {
+        let waiting = self.streams.iter_mut().filter_map(|(number, one)| {
+            let order = (rank(*number, one.priority), *number);
+            one.writer.take().map(|writer| (order, writer))
+        });
+        let mut waiting: Vec<_> = waiting.collect();
+        waiting.sort_by_key(|(order, _)| *order);
+        waiting.into_iter().for_each(|(_, writer)| writer.wake());
+    }
+
     fn forget_blocked(&mut self, stream: u32, wakes: bool) {
         if let Some(place) = self.blocked.iter().position(|one| one.stream == stream) {
             let blocked = self.blocked.remove(place);

@@ -467,10 +467,8 @@ impl Receiver {
                 core.initial_window = size;
                 for stream in core.streams.values_mut() {
                     is_exceeded |= stream.window.add(change).is_none();
-                    if let Some(writer) = stream.writer.take() {
-                        writer.wake();
-                    }
                 }
+                core.wake_writers();
             }
         })?;
         if is_exceeded {
@@ -561,7 +559,8 @@ fn depends_on(priority: &[u8; PRIORITY_BYTES]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::sync::{Arc, Mutex};
+    use std::task::{Wake, Waker};
 
     use super::*;
 
@@ -812,6 +811,37 @@ mod tests {
         let expected = b"\0\0\0\x04\x01\0\0\0\0\0\0\x08\x06\x01\0\0\0\x0012345678";
         assert_eq!(written(&receiver), expected);
         assert_eq!(receiver.hub.core.borrow().initial_window, 1);
+    }
+
+    /// Notes the number of its stream when it is woken.
+    struct Noting(u32, Arc<Mutex<Vec<u32>>>);
+
+    impl Wake for Noting {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+
+    #[test]
+    fn streams_whose_windows_open_together_are_woken_in_their_order() {
+        let mut receiver = receiver();
+        let woken = Arc::<Mutex<Vec<u32>>>::default();
+        let mut expected = Vec::new();
+        for stream in (1..100).step_by(2) {
+            let priority = Priority {
+                urgency: (stream % 3) as u8,
+                is_incremental: stream % 5 == 0,
+            };
+            let mut state = StreamState::new(SendWindow::new(0), priority, None);
+            state.writer = Some(Arc::new(Noting(stream, Arc::clone(&woken))).into());
+            let mut core = receiver.hub.core.borrow_mut();
+            core.streams.insert(stream, state);
+            expected.push((priority.urgency, priority.is_incremental, stream));
+        }
+        frame(&mut receiver, (SETTINGS, 0, 0), b"\0\x04\0\x01\0\0").unwrap();
+        expected.sort();
+        let expected: Vec<u32> = expected.into_iter().map(|(.., stream)| stream).collect();
+        assert_eq!(*woken.lock().unwrap(), expected);
     }
 
     #[test]
