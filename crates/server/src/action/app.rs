@@ -118,10 +118,12 @@ pub(crate) async fn run<'r>(
         let exchange = conversation.into_exchange();
         return Ok(upgrade::accept(request, &head, exchange, accept, output));
     }
-    let mut instead = None;
     let begun = app_response::begin(request, &head, &conversation, changes, output);
-    let Some((mut writer, body)) = begun.map_err(|other| instead = other).ok() else {
-        return boxed(|| app_response::replace(request, instead, conversation, output)).await;
+    let (mut writer, body) = match begun {
+        Ok(begun) => begun,
+        Err(instead) => {
+            return boxed(|| app_response::replace(request, instead, conversation, output)).await;
+        }
     };
     body.send(request, &mut writer, &mut conversation, output)
         .await?;
