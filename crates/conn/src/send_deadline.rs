@@ -51,3 +51,42 @@ impl SendDeadline {
         at
     }
 }
+
+/// The bytes that a client takes on a connection, as one of its streams counts them: a client that reads its other streams first is not slow.
+#[derive(Debug)]
+pub struct StreamShare {
+    /// Those taken on the connection that have been shared out.
+    counted: Cell<u64>,
+}
+
+impl StreamShare {
+    /// For a new stream of a connection on which so many bytes have been `taken`.
+    pub fn new(taken: u64) -> Self {
+        Self {
+            counted: Cell::new(taken),
+        }
+    }
+
+    /// Returns the stream's share of the bytes that have been taken since the last call: `taken` in all, on `open` streams.
+    pub fn next(&self, taken: u64, open: usize) -> u64 {
+        let streams = open.max(1) as u64;
+        let part = (taken - self.counted.get()) / streams;
+        self.counted.set(self.counted.get() + part * streams);
+        part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_counts_its_share_and_loses_no_byte() {
+        let share = StreamShare::new(100);
+        assert_eq!(share.next(105, 3), 1);
+        assert_eq!(share.next(105, 3), 0);
+        // The two bytes that could not be divided are counted now.
+        assert_eq!(share.next(106, 3), 1);
+        assert_eq!(share.next(110, 0), 4);
+    }
+}

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tutti_conn::output::{Gone, Output};
+use tutti_conn::send_deadline::StreamShare;
 use tutti_conn::socket::{BodyPart, ReadResult};
 use tutti_http::http2::frame::{DATA, END_STREAM, MOST_PAYLOAD};
 use tutti_http::{OutgoingHead, StreamFields, Trailers, status_has_body, stream_status};
@@ -44,8 +45,8 @@ pub struct Http2Stream {
     abort_reason: Cell<Http2Code>,
     /// A response of known length ends only with [`Http2Stream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
-    /// Bytes that the client had taken on the connection when [`Http2Stream::taken_beside`] was last called.
-    counted: Cell<u64>,
+    /// Its share of the bytes that the client takes on the connection.
+    share: StreamShare,
 }
 
 /// The kind of a request.
@@ -69,7 +70,7 @@ impl Http2Stream {
             trailers: RefCell::default(),
             abort_reason: Cell::new(Http2Code::INTERNAL_ERROR),
             may_trail: Cell::new(false),
-            counted: Cell::new(hub.taken.get()),
+            share: StreamShare::new(hub.taken.get()),
         }
     }
 
@@ -106,10 +107,7 @@ impl Http2Stream {
     /// Returns this stream's share of the bytes that the client has taken on its connection since the last call: a client that reads its
     /// other streams first is not slow.
     pub fn taken_beside(&self) -> u64 {
-        let streams = self.hub.open.get().max(1) as u64;
-        let part = (self.hub.taken.get() - self.counted.get()) / streams;
-        self.counted.set(self.counted.get() + part * streams);
-        part
+        self.share.next(self.hub.taken.get(), self.hub.open.get())
     }
 
     /// Polls for bytes of the request body.

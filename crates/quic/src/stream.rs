@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use quinn_proto::{ReadError, StreamId, WriteError};
 use tutti_conn::output::{Gone, Output};
+use tutti_conn::send_deadline::StreamShare;
 use tutti_conn::socket::{BodyPart, ReadResult};
 use tutti_http::http3::frame::{DATA, FrameHead, HEADERS};
 use tutti_http::http3::{
@@ -82,8 +83,8 @@ pub struct QuicStream {
     abort_code: Cell<Code>,
     /// A response of known length ends only with [`QuicStream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
-    /// Bytes that the client had taken on the connection when [`Stream::taken_beside`] was last called.
-    counted: Cell<u64>,
+    /// Its share of the bytes that the client takes on the connection.
+    share: StreamShare,
 }
 
 /// The kind of a request.
@@ -125,7 +126,7 @@ impl QuicStream {
             }),
             abort_code: Cell::new(Code::INTERNAL_ERROR),
             may_trail: Cell::new(false),
-            counted: Cell::new(quic.taken.get()),
+            share: StreamShare::new(quic.taken.get()),
         }
     }
 
@@ -173,10 +174,7 @@ impl QuicStream {
 
     /// Returns this stream's share of the bytes that the client has taken on its connection since the last call.
     pub fn taken_beside(&self) -> u64 {
-        let streams = self.quic.open.get().max(1) as u64;
-        let part = (self.quic.taken.get() - self.counted.get()) / streams;
-        self.counted.set(self.counted.get() + part * streams);
-        part
+        self.share.next(self.quic.taken.get(), self.quic.open.get())
     }
 
     /// Polls for bytes of the request body.
