@@ -88,6 +88,8 @@ pub(crate) struct Issued {
     pub(crate) id: Option<(String, String)>,
     /// The renewal time that the authority suggests.
     pub(crate) advised: Option<i64>,
+    /// The authority suggested to renew the one before it.
+    pub(crate) was_advised: bool,
     /// When to ask the authority for a suggestion again.
     pub(crate) ask_at: i64,
     /// Its serial number, by which nodes of a fleet compare certificates.

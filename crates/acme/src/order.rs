@@ -46,6 +46,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) bundle: &'a str,
     pub(crate) wanted: &'a CertificatePlan,
     pub(crate) plan: &'a AccountPlan,
+    /// The authority suggested it.
+    pub(crate) is_advised: bool,
 }
 
 /// The challenge responses for an order, to be removed at the end.
@@ -91,8 +93,9 @@ impl Attempt<'_> {
         &self,
         document: &mut CertificateDocument,
         (chain, key): (&str, &str),
-        issued: Issued,
+        mut issued: Issued,
     ) -> Result<(), OrderError> {
+        issued.was_advised = self.is_advised;
         let pem = format!("{}\n{key}", chain.trim_end());
         let done = CertificateDocument {
             directory: document.directory.clone(),
@@ -426,6 +429,7 @@ fn describe(chain: &str) -> Result<Issued, OrderError> {
             (authority, id.serial.into_owned())
         }),
         advised: None,
+        was_advised: false,
         ask_at: 0,
         serial: parsed.raw_serial_as_string(),
     })

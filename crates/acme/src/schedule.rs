@@ -15,6 +15,11 @@ const SHORT_LIFE: i64 = 10 * 86_400;
 /// The last part of a life, for which an authority's suggestion is ignored: a twentieth.
 const LAST_PART: i64 = 20;
 
+/// After a renewal that the authority suggested, its next suggestion waits for this part of a life, at most a day: a twentieth.
+/// Otherwise an authority whose suggestions are always in the past would be sent orders without end.
+const FIRST_PART: i64 = 20;
+const LONGEST_FIRST_PART: i64 = 86_400;
+
 /// A certificate of which only the expiry is known is renewed this long before it.
 pub(crate) const LAST_MONTH: i64 = 30 * 86_400;
 
@@ -53,18 +58,36 @@ fn share(seconds: i64, fraction: f64) -> i64 {
 /// Returns when a certificate should be renewed: when its authority suggests it, or else after two thirds of its life,
 /// some earlier than others.
 pub(crate) fn renewal(issued: &Issued, bundle: &str) -> i64 {
-    let life = (issued.until - issued.since).max(0);
+    let Some(advised) = issued.advised else {
+        return own_renewal(issued, bundle);
+    };
+    let life = life(issued);
+    let advised = advised.min(issued.until - life / LAST_PART);
+    match issued.was_advised {
+        true => advised.max(issued.since + (life / FIRST_PART).min(LONGEST_FIRST_PART)),
+        false => advised,
+    }
+}
+
+/// True if this certificate is renewed now only because its authority suggests it.
+pub(crate) fn is_advised(issued: &Issued, bundle: &str, now: i64) -> bool {
+    renewal(issued, bundle) <= now && now < own_renewal(issued, bundle)
+}
+
+fn life(issued: &Issued) -> i64 {
+    (issued.until - issued.since).max(0)
+}
+
+/// Returns when a certificate is renewed if its authority suggests nothing.
+fn own_renewal(issued: &Issued, bundle: &str) -> i64 {
+    let life = life(issued);
     let part = if life <= SHORT_LIFE {
         life / 2
     } else {
         life * 2 / 3
     };
     let jitter = share(life / LAST_PART, fraction(&(bundle, issued.until)));
-    let own = issued.since + part - jitter;
-    match issued.advised {
-        Some(advised) => advised.min(issued.until - life / LAST_PART),
-        None => own,
-    }
+    issued.since + part - jitter
 }
 
 /// Returns a time in the window that an authority suggests.
@@ -149,6 +172,18 @@ mod tests {
         assert_eq!(renewal(&certificate, "a"), 1_000_000 + 3 * DAY);
         certificate.advised = Some(1_000_000 + 900 * DAY);
         assert!(renewal(&certificate, "a") < 1_000_000 + 86 * DAY);
+        // A certificate that was obtained by such a suggestion lives a day, or a twentieth of a short life.
+        for (days, hours) in [(90, 24), (5, 6)] {
+            let mut certificate = issued(days);
+            certificate.advised = Some(0);
+            assert_eq!(renewal(&certificate, "a"), 0);
+            assert!(is_advised(&certificate, "a", 1_000_000));
+            assert!(!is_advised(&certificate, "a", 1_000_000 + 70 * DAY));
+            certificate.was_advised = true;
+            assert_eq!(renewal(&certificate, "a"), 1_000_000 + hours * 3600);
+            certificate.advised = None;
+            assert!(!is_advised(&certificate, "a", 1_000_000));
+        }
         let at = advised(100, 200, "a");
         assert!((100..=200).contains(&at));
         assert_eq!(advised(200, 100, "a"), 200);

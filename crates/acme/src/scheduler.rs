@@ -17,7 +17,7 @@ use tutti_protocol::{
 
 use crate::challenges::Answers;
 use crate::demand::{self, Demands};
-use crate::documents::{CertificateDocument, Documents};
+use crate::documents::{CertificateDocument, Documents, Issued};
 use crate::failure::{Cure, OrderError};
 use crate::fleet::Fleet;
 use crate::http::Authority;
@@ -410,7 +410,9 @@ impl Inner {
         plan: &AccountPlan,
         document: &mut CertificateDocument,
     ) -> Result<(), OrderError> {
+        let advised = |issued: &Issued| schedule::is_advised(issued, bundle, unix_time());
         let attempt = Attempt {
+            is_advised: document.issued.as_ref().is_some_and(advised),
             link: &self.link,
             documents: &self.documents,
             answers: &self.answers,
