@@ -2,17 +2,19 @@
 //! that outlives a process.
 //!
 //! Used when a router starts an application. Mounts and namespaces end with the last process in them, so only cgroups
-//! must be recorded: in the state folder, before they are created, so that the next start finds those of a killed main.
+//! must be recorded: in the state folder, before a process is in them, so that the next start finds those of a killed
+//! main.
 //! Must never happen: a mount point created outside the new root, or a cgroup removed that was not created here.
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use tutti_options::isolation::{IdMap, Isolation};
 use tutti_sys::cgroup;
 use tutti_sys::credentials::{self, Credentials};
-use tutti_sys::error::context;
+use tutti_sys::file::replace_durably;
 use tutti_sys::isolation::{self as sys, Binding, IdMaps, IdRange, Procfs, Root};
 use tutti_sys::spawn::{Spawn, SpawnError};
 
@@ -427,8 +429,12 @@ fn check_own(ranges: &[IdRange], own: u32, option: &str, what: &str) -> Result<(
     }
 }
 
-/// The file in the state folder that records the cgroups created by this server.
+/// The file in the state folder that records the cgroups created by this server: the boot of the system, then each
+/// group with its inode.
 const RECORD: &str = "cgroups";
+
+/// The system makes another one each time it boots.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The cgroups that this server has created.
 #[derive(Default)]
@@ -438,14 +444,18 @@ pub(super) struct Cgroups {
 }
 
 impl Cgroups {
-    /// Takes over those of a former main.
+    /// Takes over those of a former main. A group of another boot, or with another inode, has been made by others since.
     pub(super) fn recorded(state: &Path) -> Cgroups {
         let record = state.join(RECORD);
-        let made: Vec<PathBuf> = fs::read_to_string(&record)
-            .unwrap_or_default()
-            .lines()
-            .map(PathBuf::from)
-            .collect();
+        let text = fs::read_to_string(&record).unwrap_or_default();
+        let mut lines = text.lines();
+        let is_of_this_boot = lines.next().is_some_and(|boot| boot == boot_id());
+        let is_same = |line: &str| {
+            let (inode, path) = line.split_once(' ')?;
+            (inode == inode_of(Path::new(path))).then(|| PathBuf::from(path))
+        };
+        let made = lines.filter(|_| is_of_this_boot).filter_map(is_same);
+        let made = made.collect();
         Cgroups { record, made }
     }
 
@@ -483,8 +493,12 @@ impl Cgroups {
             )
         })?;
         if !made.is_empty() {
-            self.made.extend(made);
-            self.write()?;
+            self.made.extend(made.iter().cloned());
+            self.write().inspect_err(|_| {
+                // A group that is not recorded would be left behind by a crash.
+                self.made.retain(|path| !made.contains(path));
+                cgroup::remove(&made);
+            })?;
         }
         Ok(handle)
     }
@@ -515,14 +529,25 @@ impl Cgroups {
                 _ => Ok(()),
             };
         }
-        let text: String = self
-            .made
-            .iter()
-            .map(|path| format!("{}\n", path.display()))
-            .collect();
-        fs::write(&self.record, text)
-            .map_err(|e| context(format!("writing `{}`", self.record.display()), e))
+        let mut text = boot_id() + "\n";
+        for path in &self.made {
+            text += &format!("{} {}\n", inode_of(path), path.display());
+        }
+        replace_durably(&self.record, text.as_bytes(), 0o600).map(drop)
     }
+}
+
+fn boot_id() -> String {
+    fs::read_to_string(BOOT)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// The inode of a folder; empty if there is none.
+fn inode_of(path: &Path) -> String {
+    let metadata = fs::metadata(path);
+    metadata.map_or_else(|_| String::new(), |metadata| metadata.ino().to_string())
 }
 
 const PAUSE: rustix::event::Timespec = rustix::event::Timespec {
@@ -569,5 +594,31 @@ mod tests {
         let paths: Vec<&Path> = needed.iter().map(|(path, _)| path.as_path()).collect();
         assert!(paths.contains(&Path::new("/usr")) && paths.contains(&Path::new("/dev/null")));
         assert!(!paths.contains(&Path::new("/usr/lib")) && !paths.contains(&Path::new("/no/such")));
+    }
+
+    #[test]
+    fn groups_that_others_have_made_since_are_not_ours() {
+        let state = tempfile::tempdir().unwrap();
+        let made = ["kept", "made again", "removed"].map(|name| state.path().join(name));
+        made.iter()
+            .for_each(|folder| fs::create_dir(folder).unwrap());
+        let mut cgroups = Cgroups::recorded(state.path());
+        assert_eq!(cgroups.made, [] as [PathBuf; 0]);
+        cgroups.made = made.to_vec();
+        cgroups.write().unwrap();
+        let recorded = || Cgroups::recorded(state.path()).made;
+        assert_eq!(recorded(), made);
+        // Its inode stays in use.
+        fs::rename(&made[1], state.path().join("former")).unwrap();
+        fs::create_dir(&made[1]).unwrap();
+        fs::remove_dir(&made[2]).unwrap();
+        assert_eq!(recorded(), made[..1]);
+        let text = fs::read_to_string(&cgroups.record).unwrap();
+        fs::write(
+            &cgroups.record,
+            text.replacen(&boot_id(), "another boot", 1),
+        )
+        .unwrap();
+        assert_eq!(recorded(), [] as [PathBuf; 0]);
     }
 }
