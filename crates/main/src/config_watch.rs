@@ -48,6 +48,11 @@ impl ConfigWatch {
         }
     }
 
+    /// True if the files have changed since they were last read, even if they are still being written.
+    pub(super) fn is_unread(&self) -> bool {
+        look(&self.path) != self.read
+    }
+
     /// True if the files must be reloaded.
     pub(super) fn is_changed(&mut self, now: Instant) -> bool {
         if self.due > now {
@@ -94,8 +99,10 @@ mod tests {
         assert!(!next(&mut watch));
         write("{\"routes\": [{}]}");
         assert!(!next(&mut watch), "it is being written");
+        assert!(watch.is_unread());
         assert!(next(&mut watch));
         assert!(!next(&mut watch) && !next(&mut watch));
+        assert!(!watch.is_unread());
         // The absence of all files is a change, too.
         std::fs::remove_file(folder.path().join("a.json")).unwrap();
         assert!(!next(&mut watch) && next(&mut watch) && !next(&mut watch));

@@ -133,6 +133,9 @@ pub(crate) struct Handover {
     /// The configuration files are reloaded when they change.
     #[serde(default)]
     pub(super) is_watching: bool,
+    /// The configuration files must be reloaded after the takeover, because of this.
+    #[serde(default)]
+    pub(super) reload: Option<String>,
     #[serde(default)]
     pub(super) sigterm: TermPace,
     pub(super) has_own_temporary_folder: bool,

@@ -35,6 +35,7 @@ impl Supervisor {
     pub(super) fn resume(&mut self, handover: &Handover) -> io::Result<()> {
         self.life = Life::Serving;
         self.base = handover.totals;
+        self.take_over_reload(handover.reload.clone());
         self.holdings.grants = handover.grants.clone();
         self.holdings.cgroups = Cgroups::recorded(&handover.state);
         self.holdings.configuration = handover.configuration.clone();

@@ -35,6 +35,9 @@ const STRAY_INTERVAL: Duration = Duration::from_millis(20);
 /// from the others.
 pub(super) const MOST_AT_ONCE: usize = 64;
 
+/// Why the configuration files are reloaded when they have changed.
+const WATCHED: &str = "--watch";
+
 /// The state of main.
 pub(super) struct Supervisor {
     pub(super) instance: Instance,
@@ -55,6 +58,8 @@ pub(super) struct Supervisor {
     pub(super) keys: Keys,
     /// Watches the configuration files, if requested.
     config_watch: Option<ConfigWatch>,
+    /// The configuration files are to be reloaded as soon as that is possible, because of this.
+    wanted_reload: Option<String>,
     /// Longest silence before a process counts as hanging.
     pub(super) longest_silence: Option<Duration>,
 }
@@ -65,6 +70,7 @@ impl Supervisor {
         let watched = places.config.as_ref().filter(|_| places.is_watching);
         Supervisor {
             config_watch: watched.map(|path| ConfigWatch::new(path, Instant::now())),
+            wanted_reload: None,
             instance,
             signals,
             starter,
@@ -247,44 +253,63 @@ impl Supervisor {
                 libc::SIGTERM | libc::SIGINT => self.begin_stop(Stop::quick(ExitCode::SUCCESS)),
                 libc::SIGUSR1 => self.reopen_logs(),
                 libc::SIGUSR2 => self.begin_upgrade(None),
-                libc::SIGHUP => self.reload("SIGHUP"),
+                libc::SIGHUP => self.reload(),
                 libc::SIGCHLD => self.reap(),
                 _ => {}
             }
         }
     }
 
-    /// Makes the controller reload the configuration files.
-    fn reload(&mut self, by: &str) {
+    /// SIGHUP: the configuration files are to be reloaded.
+    fn reload(&mut self) {
         if self.instance.places.config.is_none() {
             let text = "SIGHUP is ignored: there is no `--config` to reload; configure through the control socket";
             return self.log(Level::Info, text);
         }
-        match self.controllers.serving {
-            Some(_) => {
-                let by = by.to_owned();
-                self.send_to_controller(&ToController::Reload { by }, Vec::new());
-            }
-            // The next controller starts with the configuration in force; the files can be reloaded then.
-            None => self.log(
-                Level::Alert,
-                "cannot reload the configuration files now: the controller is starting",
-            ),
+        self.wanted_reload = Some("SIGHUP".to_owned());
+        if !self.may_reload() {
+            self.log(
+                Level::Info,
+                "the configuration files will be reloaded when the server has finished its start or upgrade",
+            );
         }
     }
 
-    /// Reloads the configuration files if they have changed, and if that is possible now.
+    /// True if the controller can reload the configuration files.
+    fn may_reload(&self) -> bool {
+        matches!(self.life, Life::Serving) && self.controllers.serving.is_some()
+    }
+
+    /// Reloads the configuration files if that is wanted or they have changed, and if it is possible now.
     fn mind_config(&mut self, now: Instant) {
-        let is_serving = matches!(self.life, Life::Serving) && self.controllers.serving.is_some();
-        let Some(watch) = self.config_watch.as_mut() else {
-            return;
-        };
-        if !is_serving {
-            watch.wait(now);
-        } else if watch.is_changed(now) {
-            self.log(Level::Info, "the configuration files have changed");
-            self.reload("--watch");
+        let may_reload = self.may_reload();
+        if let Some(watch) = self.config_watch.as_mut() {
+            if !may_reload {
+                watch.wait(now);
+            } else if watch.is_changed(now) {
+                self.log(Level::Info, "the configuration files have changed");
+                self.wanted_reload = Some(WATCHED.to_owned());
+            }
         }
+        if may_reload && let Some(by) = self.wanted_reload.take() {
+            self.send_to_controller(&ToController::Reload { by }, Vec::new());
+        }
+    }
+
+    /// Returns why the next program must reload the configuration files, if it must: it cannot know what this one has
+    /// read.
+    pub(super) fn reload_to_hand_over(&self) -> Option<String> {
+        let is_unread = self
+            .config_watch
+            .as_ref()
+            .is_some_and(ConfigWatch::is_unread);
+        let watched = || is_unread.then(|| WATCHED.to_owned());
+        self.wanted_reload.clone().or_else(watched)
+    }
+
+    /// Reloads the configuration files, as the former program wanted.
+    pub(super) fn take_over_reload(&mut self, by: Option<String>) {
+        self.wanted_reload = by;
     }
 
     pub(super) fn begin_stop(&mut self, stop: Stop) {

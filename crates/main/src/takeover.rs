@@ -265,6 +265,7 @@ impl Supervisor {
             config: self.instance.places.config.clone(),
             source: self.instance.places.source.clone(),
             is_watching: self.instance.places.is_watching,
+            reload: self.reload_to_hand_over(),
             sigterm: self.instance.places.sigterm,
             temporary: places.temporary.clone(),
             has_own_temporary_folder: instance.has_own_temporary_folder,

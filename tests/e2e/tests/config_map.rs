@@ -156,6 +156,32 @@ fn a_restart_begins_with_the_folder_as_it_is() {
 }
 
 #[test]
+fn changes_and_signals_just_before_or_in_an_upgrade_count_after_it() {
+    let site = Site::start();
+    // The watch has not seen this yet, or not twice.
+    site.map.write(&files(site.port, 202));
+    site.server.upgrade();
+    site.wait_for(202);
+    let history = || site.server.call("GET", "/history", &json!(null)).json();
+    assert_eq!(history()[0]["by"], "--watch");
+    // The files do not change, but the configuration in force does.
+    let changed = files(site.port, 203)["routes.json"].parse::<serde_json::Value>();
+    let changed = changed.unwrap()["routes"]["numbered-203"].take();
+    let reply = site
+        .server
+        .call("PUT", "/config/routes/numbered-202", &changed);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(site.status(), 203);
+    site.server.signal(libc::SIGUSR2);
+    wait_until("the second upgrade", || {
+        site.server.log().matches("upgrade: trying").count() == 2
+    });
+    site.server.signal(libc::SIGHUP);
+    site.wait_for(202);
+    assert_eq!(history()[0]["by"], "SIGHUP");
+}
+
+#[test]
 fn certificates_in_a_projected_secret_are_renewed_together_with_their_keys() {
     let server = Server::start(&ServerOptions::default());
     let authority = Authority::new(server.folder());
