@@ -25,6 +25,7 @@ use tutti_request_log::Answerer;
 use tutti_routing::RequestInfo as _;
 
 use crate::action;
+use crate::content_coding;
 use crate::exchange::Exchange;
 use crate::exchange::channel::Channel;
 use crate::exchange::client::{ClientSide, Ends};
@@ -37,7 +38,7 @@ use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Plan};
 use crate::replace;
 use crate::snapshot::Snapshot;
-use crate::writer::{self, Head, Response, Writer};
+use crate::writer::{Head, Response, Writer};
 
 /// Responses read from disk at once, by all threads: each occupies a thread.
 const MOST_READING: usize = 64;
@@ -464,7 +465,7 @@ impl StoredHead<'_> {
         let is_whole = !matches!(status, 206 | 304);
         let selected = match is_whole {
             true => FieldLines::new(),
-            false => writer::fields_of_part(request, whole, status, fields.clone()),
+            false => content_coding::fields_of_part(request, whole, status, fields.clone()),
         };
         let fields = fields.filter(|_| is_whole).chain(selected.iter());
         // A 304 does not repeat what the client has (RFC 9110 §15.4.5).

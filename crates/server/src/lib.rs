@@ -18,6 +18,7 @@ mod cache_use;
 mod challenge;
 mod client_certificate;
 mod connection;
+mod content_coding;
 mod early_hints;
 mod exchange;
 mod exchange_step;
