@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use tutti_config::model::Cache;
-use tutti_http::edits::{Edit, replaces};
-use tutti_http::{Known, RequestView};
+use tutti_http::edits::{Edit, is_alias, replaces};
+use tutti_http::{Known, PerConnection, RequestView};
 
 use crate::cache_status::ForwardReason;
 use crate::clock::now;
@@ -187,15 +187,34 @@ fn ask_for(range: Vec<u8>, edits: &mut Vec<Edit>) {
     edits.push(Edit::remove("If-Range"));
 }
 
-/// The values of all request fields of this name, joined as the application or server receives them: `Vary` is about these.
+/// True for fields by which this server tells applications and servers who the client is: the request of the client does not have them, or
+/// not with the value that was sent.
+fn is_about_client(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 5] = [
+        b"client-cert",
+        b"client-cert-chain",
+        b"forwarded",
+        b"x-forwarded-for",
+        b"x-real-ip",
+    ];
+    NAMES.iter().any(|known| is_alias(known, name))
+}
+
+/// The values of all request fields of this name, joined as the application or server receives them: `Vary` is about these. `None`: they are
+/// not known here.
 pub fn values<'v>(
     view: &'v RequestView<'_>,
     edits: &'v [Edit],
-) -> impl Fn(&[u8]) -> Vec<u8> + use<'v> {
+) -> impl Fn(&[u8]) -> Option<Vec<u8>> + use<'v> {
     let view = *view;
     move |name| {
         let mut joined = Vec::new();
-        let sent = view.get_all(name).filter(|_| !replaces(edits, name));
+        let is_replaced = replaces(edits, name);
+        if is_about_client(name) && !is_replaced {
+            return None;
+        }
+        let is_left_out = is_replaced || PerConnection::of_request(&view).is_named(name);
+        let sent = view.get_all(name).filter(|_| !is_left_out);
         let added = edits.iter().filter_map(Edit::field);
         let added = added.filter(|(added, _)| added.eq_ignore_ascii_case(name));
         for value in sent.chain(added.map(|(_, value)| value)) {
@@ -204,6 +223,6 @@ pub fn values<'v>(
             }
             joined.extend_from_slice(value);
         }
-        joined
+        Some(joined)
     }
 }

@@ -267,7 +267,7 @@ impl ResponseStore {
     pub fn find(
         &self,
         key: &Key,
-        values: impl Fn(&[u8]) -> Vec<u8>,
+        values: impl Fn(&[u8]) -> Option<Vec<u8>>,
         may_use: impl Fn(&Stored) -> bool,
         manner: LookupMode,
         now: Millis,
@@ -374,7 +374,7 @@ impl ResponseStore {
     pub fn load(
         self: &Arc<Self>,
         key: &Key,
-        values: &dyn Fn(&[u8]) -> Vec<u8>,
+        values: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
     ) -> Option<Arc<Stored>> {
         let tier = self.tier().filter(|_| !self.hold.is_set())?;
         let epoch = self.epoch(key);
@@ -652,7 +652,7 @@ pub(crate) mod tests {
             may_wait: false,
             may_lead: false,
         };
-        let found = store.find(&key(text), |_| Vec::new(), |_| true, manner, 1);
+        let found = store.find(&key(text), |_| Some(Vec::new()), |_| true, manner, 1);
         matches!(found, Found::Fresh(_))
     }
 
@@ -710,7 +710,7 @@ pub(crate) mod tests {
             may_wait: true,
             may_lead: true,
         };
-        let find = || store.find(&key("a"), |_| Vec::new(), |_| true, manner, 1);
+        let find = || store.find(&key("a"), |_| Some(Vec::new()), |_| true, manner, 1);
         let Found::Lead(lead, None) = find() else {
             panic!("no other request is waiting");
         };

@@ -16,8 +16,8 @@ type Choice = (Box<[u8]>, Box<[u8]>);
 pub struct Vary(Vec<Choice>);
 
 impl Vary {
-    /// Reads `Vary` of a response to a request whose fields `values` gives by name; `None`: no other request can match.
-    pub fn of(response: &FieldLines, values: impl Fn(&[u8]) -> Vec<u8>) -> Option<Self> {
+    /// Reads `Vary` of a response to a request whose fields `values` gives by name, if they are known; `None`: no other request can match.
+    pub fn of(response: &FieldLines, values: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Self> {
         let mut chosen: Vec<Choice> = Vec::new();
         for name in response.get_all(b"Vary").flat_map(list_members) {
             if name == b"*" || chosen.len() == MOST_NAMES {
@@ -27,7 +27,7 @@ impl Vary {
             if chosen.iter().any(|(known, _)| *known == name) {
                 continue;
             }
-            let value = normal(&name, &values(&name));
+            let value = normal(&name, &values(&name)?);
             if value.len() > MOST_BYTES {
                 return None;
             }
@@ -49,10 +49,10 @@ impl Vary {
     }
 
     /// True if a request with these fields would get the same response.
-    pub fn matches(&self, values: impl Fn(&[u8]) -> Vec<u8>) -> bool {
+    pub fn matches(&self, values: impl Fn(&[u8]) -> Option<Vec<u8>>) -> bool {
         self.0
             .iter()
-            .all(|(name, value)| normal(name, &values(name)) == **value)
+            .all(|(name, value)| values(name).is_some_and(|own| normal(name, &own) == **value))
     }
 
     /// Bytes of memory.
@@ -82,10 +82,11 @@ mod tests {
         FieldLines::of("Vary", vary.as_bytes())
     }
 
-    fn request(language: &'static str) -> impl Fn(&[u8]) -> Vec<u8> {
+    fn request(language: &'static str) -> impl Fn(&[u8]) -> Option<Vec<u8>> {
         move |name| match name {
-            b"accept-language" | b"accept-encoding" => language.into(),
-            _ => Vec::new(),
+            b"accept-language" | b"accept-encoding" => Some(language.into()),
+            b"unknown" => None,
+            _ => Some(Vec::new()),
         }
     }
 
@@ -109,6 +110,7 @@ mod tests {
     fn a_vary_that_cannot_be_compared_prevents_storing() {
         assert_eq!(Vary::of(&response("*"), request("")), None);
         assert_eq!(Vary::of(&response("a, *"), request("")), None);
+        assert_eq!(Vary::of(&response("b, unknown"), request("")), None);
         let many: Vec<String> = (0..20).map(|name| format!("n{name}")).collect();
         assert_eq!(Vary::of(&response(&many.join(",")), request("")), None);
         assert_eq!(

@@ -129,7 +129,7 @@ impl Tier for Disk {
     fn read(
         &self,
         key: &Key,
-        values: &dyn Fn(&[u8]) -> Vec<u8>,
+        values: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
         take_room: &mut dyn FnMut(usize) -> bool,
     ) -> Option<Loaded> {
         if self.inner.is_removed() {

@@ -66,7 +66,7 @@ pub(crate) fn read(
     file: &File,
     candidate: &Candidate,
     key: &Key,
-    values: &dyn Fn(&[u8]) -> Vec<u8>,
+    values: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
     take_room: &mut dyn FnMut(usize) -> bool,
 ) -> Result<Option<Loaded>, NoRoom> {
     let is_meant = |stored: &Stored| stored.key == *key && stored.vary.matches(values);

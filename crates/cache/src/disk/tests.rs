@@ -33,7 +33,7 @@ fn stored(text: &str, bytes: usize) -> Arc<Stored> {
 }
 
 fn body(disk: &Disk, text: &str) -> Option<usize> {
-    match disk.read(&key(text), &|_| Vec::new(), &mut |_| true)? {
+    match disk.read(&key(text), &|_| Some(Vec::new()), &mut |_| true)? {
         Loaded::Shared(stored) => Some(stored.body.len()),
         Loaded::Read(stored, _) => Some(stored.body.len()),
     }

@@ -43,7 +43,7 @@ pub(crate) trait Tier: Debug + Send + Sync {
     fn read(
         &self,
         key: &Key,
-        values: &dyn Fn(&[u8]) -> Vec<u8>,
+        values: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
         take_room: &mut dyn FnMut(usize) -> bool,
     ) -> Option<Loaded>;
 
