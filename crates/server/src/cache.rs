@@ -456,20 +456,13 @@ impl StoredHead<'_> {
         };
         let range = range.map(|range| FieldLines::of("Content-Range", range.as_bytes()));
         let more = range.unwrap_or_default();
-        let is_content = |name: &[u8]| {
-            let start = name.get(..8).unwrap_or_default();
-            start.eq_ignore_ascii_case(b"content-")
-                && !name.eq_ignore_ascii_case(b"content-location")
-        };
-        let whole = (whole_status, self.length);
+        let whole = (whole_status, Some(self.length));
         let is_whole = !matches!(status, 206 | 304);
         let selected = match is_whole {
             true => FieldLines::new(),
             false => content_coding::fields_of_part(request, whole, status, fields.clone()),
         };
         let fields = fields.filter(|_| is_whole).chain(selected.iter());
-        // A 304 does not repeat what the client has (RFC 9110 §15.4.5).
-        let fields = fields.filter(|(name, _)| !(status == 304 && is_content(name)));
         let fields = fields.chain(more.iter()).chain(self.own.iter());
         let head = Head {
             status,

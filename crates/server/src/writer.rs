@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use tutti_cache::{Recording, now, values};
+use tutti_cache::{Altered, Recording, now, values};
 use tutti_config::model::Compressor;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::response_buffers::EncoderCharge;
@@ -28,7 +28,7 @@ use tutti_http::{
 };
 use tutti_pool::{Level, Readable};
 
-use crate::content_coding::{choose, described, push_changed};
+use crate::content_coding::{choose, described, fields_of_part, push_changed};
 use crate::exchange::channel::Channel;
 use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
@@ -135,19 +135,40 @@ impl Writer {
                 now(),
             )
         });
-        let sent_status = head.status;
-        let own_status = altered
-            .as_ref()
-            .map_or(head.status, |altered| altered.status);
-        let gunzip = gunzip::decide(request, own_status, fields.clone());
+        let recorded = (recording.zip(altered), head.status);
+        match &recorded.0 {
+            Some((_, altered)) if altered.status != head.status => {
+                // The client's copy is valid.
+                let whole = (head.status, head.length);
+                let fields = fields_of_part(request, whole, altered.status, fields);
+                let head = Head {
+                    status: altered.status,
+                    length: None,
+                    ..*head
+                };
+                Self::begin_recorded(request, &head, fields.iter(), changes, recorded, output)
+            }
+            _ => Self::begin_recorded(request, head, fields, changes, recorded, output),
+        }
+    }
+
+    /// The same, as the cache wants it. `recorded` has the recording with the changes to the head, and the original status.
+    fn begin_recorded<'f>(
+        request: &Request<'_>,
+        head: &Head,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+        changes: &Changes,
+        (recorded, sent_status): (Option<(Rc<Recording>, Altered)>, u16),
+        output: &mut Output,
+    ) -> Self {
+        let gunzip = gunzip::decide(request, head.status, fields.clone());
         let is_gunzipped = gunzip.applies();
         let fields = fields.filter(move |(name, _)| !(is_gunzipped && gunzip::is_encoding(name)));
         let head = &Head {
-            status: own_status,
             length: head.length.filter(|_| !is_gunzipped),
             ..*head
         };
-        let status = request.status(own_status);
+        let status = request.status(head.status);
         let (choice, varies_by_encoding) =
             choose(request, (head.status, head.length), fields.clone());
         let replacer = replacer(request, head, fields.clone(), changes);
@@ -179,9 +200,9 @@ impl Writer {
         let local = &request.client.local;
         let mut response = respond::begin_with(local, request.settings(), status, head.own);
         let sent = &mut response.fields;
-        let strips = altered
+        let strips = recorded
             .as_ref()
-            .is_some_and(|altered| altered.strips_cookies);
+            .is_some_and(|(_, altered)| altered.strips_cookies);
         let kept = fields.filter(|(name, _)| !strips || !name.eq_ignore_ascii_case(b"Set-Cookie"));
         match (&encoder, &replacer) {
             (None, None) if !is_gunzipped => kept.for_each(|(name, value)| sent.push(name, value)),
@@ -196,7 +217,7 @@ impl Writer {
         if (choice.varies() || gunzip.varies()) && !varies_by_encoding {
             compression::push_vary(sent);
         }
-        if let (Some(recording), Some(altered)) = (&recording, &altered) {
+        if let Some((recording, altered)) = &recorded {
             recording.add_cache_status(sent, altered, sent_status);
         }
         response.frame(&decision);
@@ -209,7 +230,7 @@ impl Writer {
         let has_body = decision.framing != ResponseFraming::NoBody;
         Self {
             length: length.filter(|_| has_body),
-            recording,
+            recording: recorded.map(|(recording, _)| recording),
             has_trailers,
             gunzip: gunzip.into_body().filter(|_| has_body),
             replacer: replacer.filter(|_| has_body),
