@@ -131,6 +131,8 @@ impl Recording {
         let Some(stale) = &terms.stale else {
             return false;
         };
+        // A withheld response that ended too early may be followed by one of another server.
+        self.state.borrow_mut().instead = None;
         if status != 304 {
             return self.holds_error(status, now);
         }
@@ -152,9 +154,9 @@ impl Recording {
             return false;
         };
         let may = matches!(status, 500 | 502 | 503 | 504) && stale.freshness.serves_errors(now);
+        let mut state = self.state.borrow_mut();
+        state.instead = may.then(|| (Arc::clone(stale), Hit::Error(status)));
         if may {
-            let mut state = self.state.borrow_mut();
-            state.instead = Some((Arc::clone(stale), Hit::Error(status)));
             state.lead = None;
         }
         may
@@ -168,7 +170,7 @@ impl Recording {
         newer: FieldLines,
         now: Millis,
     ) -> Arc<Stored> {
-        let fields = stale.updated_fields(&newer);
+        let mut fields = stale.updated_fields(&newer);
         let judged = self.judge(terms, stale.status, &fields, now);
         let is_same = newer
             .get_all(b"ETag")
@@ -177,6 +179,10 @@ impl Recording {
         let tags = self.tags();
         match judged {
             Ok(freshness) if is_same => {
+                if self.strips_cookies() {
+                    // It is one client's.
+                    fields.remove("Set-Cookie");
+                }
                 let renewed = Arc::new(freshened(stale, fields, freshness, tags));
                 self.store.store(Arc::clone(&renewed), terms.epoch);
                 renewed
@@ -191,6 +197,10 @@ impl Recording {
                 Arc::new(freshened(stale, fields, freshness, tags))
             }
         }
+    }
+
+    fn strips_cookies(&self) -> bool {
+        self.cache.options.set_cookie == SetCookie::Strip
     }
 
     fn tags(&self) -> &[String] {
@@ -226,7 +236,7 @@ impl Recording {
         &self,
         (status, length): (u16, Option<u64>),
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
-        values: impl Fn(&[u8]) -> Vec<u8>,
+        values: impl Fn(&[u8]) -> Option<Vec<u8>>,
         now: Millis,
     ) -> Altered {
         let mut altered = Altered {
@@ -274,7 +284,7 @@ impl Recording {
                 altered.kept = Some(kept.as_ref().map(|_| ()).map_err(|why| *why));
                 match kept {
                     Ok((freshness, vary)) => {
-                        if self.cache.options.set_cookie == SetCookie::Strip {
+                        if self.strips_cookies() {
                             altered.strips_cookies = true;
                             fields.remove("Set-Cookie");
                         }

@@ -2,6 +2,8 @@
 
 #[path = "cache/origin.rs"]
 mod origin;
+#[path = "cache/personal.rs"]
+mod personal;
 #[path = "cache/slices.rs"]
 mod slices;
 
@@ -703,14 +705,25 @@ fn parts_of_kept_answers_have_the_fields_of_the_whole() {
     let server = with_compressed_pages(
         "def application(environ, start_response):\n    start_response('200 OK', [('Content-Type', 'text/plain'), ('Cache-Control', 'max-age=600'), ('ETag', '\"one\"')])\n    return [b'answer ' * 1000]\n",
     );
-    get(&server, "/");
-    let fields = |status: u16, fields: &str| {
-        let answer = send(&server, "GET", "/", fields);
+    let at = |target: &str, status: u16, fields: &str| {
+        let answer = send(&server, "GET", target, fields);
         assert_eq!(answer.status, status);
+        if status == 304 {
+            let of_content = ["content-length", "content-type", "content-encoding"];
+            assert_eq!(of_content.map(|name| answer.field(name)), [None; 3]);
+        }
         let field = |name| answer.field(name).unwrap_or_default().to_owned();
         (field("etag"), field("vary"))
     };
     let of = |tag: &str| (tag.to_owned(), "Accept-Encoding".to_owned());
+    // A client that has the response already is the first.
+    let first = "Accept-Encoding: gzip\r\nIf-None-Match: W/\"one\"\r\n";
+    assert_eq!(at("/", 304, first), of("W/\"one\""));
+    assert_eq!(
+        at("/other", 304, "If-None-Match: \"one\"\r\n"),
+        of("\"one\"")
+    );
+    let fields = |status, fields: &str| at("/", status, fields);
     // RFC 9110 §15.4.5: a 304 has the `ETag` and the `Vary` that this client's 200 has.
     let gzip = "Accept-Encoding: gzip\r\n";
     assert_eq!(fields(200, gzip), of("W/\"one\""));
