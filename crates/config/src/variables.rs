@@ -296,7 +296,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "remote_user",
         Variable::RemoteUser,
-        "The user that the request is from, once `authenticate` knows it: the name of `basic`, the claim `user_claim` of `jwt`, the field `user_field` of `forward`",
+        "The user that the request is from, once `authenticate` knows it: the name of `basic`, the claim `user_claim` of `jwt`, the field `user_field` of `forward`. Empty in what is evaluated earlier: conditions, `pass` and `request_headers`",
         "alice",
     ),
     plain(

@@ -1932,6 +1932,22 @@ fn a_condition_on_the_user_refuses_everyone() {
 }
 
 #[test]
+fn what_is_counted_or_stored_by_user_is_reported() {
+    let imported = imported(
+        "limit_req_zone $remote_user zone=u:1m rate=1r/s; proxy_cache_path /c keys_zone=c:1m;
+        server { server_name s; auth_basic Staff; auth_basic_user_file htpasswd; limit_req zone=u;
+        location / { proxy_cache c; proxy_cache_key $host$uri$remote_user; proxy_pass http://127.0.0.1:1; } }",
+    );
+    let configuration = imported.configuration.to_string();
+    assert_eq!(
+        lost(&imported),
+        [(2, "limit_req"), (3, "cache")],
+        "{configuration}"
+    );
+    assert!(!configuration.contains("remote_user"), "{configuration}");
+}
+
+#[test]
 fn versions_of_http_are_carried_over() {
     let text =
         "server { listen 443 ssl; http2 off; ssl_certificate /c.pem; ssl_certificate_key /k.pem;

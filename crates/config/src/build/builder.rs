@@ -13,6 +13,7 @@ use crate::context::ValidationContext;
 use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, Scope, Stream, TlsOnDemand};
 use crate::table::{ROOT, RootOptions};
 use crate::template::Template;
+use crate::variables::Variable;
 
 pub(super) struct Builder<'d> {
     pub(super) root: &'d TreeNode,
@@ -41,6 +42,23 @@ impl<'d> Builder<'d> {
         if let Some(member) = reader.member(option) {
             let diagnostic = Diagnostic::new(reader.place(option), message.into());
             self.faults.name(diagnostic, member);
+        }
+    }
+
+    /// Refuses `$remote_user` in a template that is evaluated before `authenticate`: it would always be empty.
+    pub(super) fn refuse_user(
+        &mut self,
+        reader: &Reader<'d>,
+        option: &Opt,
+        template: Option<&Template>,
+        hint: &str,
+    ) {
+        if template.is_some_and(|template| template.names(&Variable::RemoteUser))
+            && let Some((node, place)) = reader.get(option)
+        {
+            let message = "`$remote_user` is always empty here, because this is evaluated before `authenticate`";
+            let diagnostic = Diagnostic::new(place, message);
+            self.faults.value(diagnostic.suggest(hint), node);
         }
     }
 

@@ -112,10 +112,16 @@ impl<'d> Builder<'d> {
         }
         self.check_slice(&reader, &options);
         let valid = reader.get(&CacheOptions::valid);
+        let key = reader.template(&CacheOptions::key);
+        let bypass = reader.condition(&CacheOptions::bypass);
+        let hint = "use a field or a cookie of the request, such as `$header_authorization`, or leave it out: a response to a user is stored only if it allows that itself";
+        self.refuse_user(&reader, &CacheOptions::key, key.as_ref(), hint);
+        let condition = bypass.as_ref().map(|bypass| &bypass.template);
+        self.refuse_user(&reader, &CacheOptions::bypass, condition, hint);
         Some(Cache {
-            key: reader.template(&CacheOptions::key),
+            key,
             valid: valid.map_or_else(Vec::new, |(node, pointer)| self.valid(node, &pointer)),
-            bypass: reader.condition(&CacheOptions::bypass),
+            bypass,
             cookies: reader.patterns(&CacheOptions::cookies, PLAIN),
             options,
             pointer: reader.pointer,

@@ -111,9 +111,12 @@ impl<'d> Builder<'d> {
         if has_rate && rate.is_none() {
             return None;
         }
+        let key = reader.template(&LimitOptions::key);
+        let hint = "use a field of the request, such as `$header_authorization`, or `$remote_addr`";
+        self.refuse_user(&reader, &LimitOptions::key, key.as_ref(), hint);
         Some(Limit {
             name: name.map(str::to_owned),
-            key: reader.template(&LimitOptions::key),
+            key,
             rate,
             options,
             pointer: reader.pointer,

@@ -73,7 +73,7 @@ impl Compiler<'_> {
 
     /// Reads the text of a cache's key; without it nothing is cached.
     fn kept_text(&mut self, site: &Site, source: &str, place: &SourceLocation) -> Option<Text> {
-        match site.meaning.text(source) {
+        match site.meaning.early_text(source) {
             Ok(text) => Some(text),
             Err(unknown) => {
                 let problem = format!(

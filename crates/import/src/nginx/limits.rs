@@ -110,7 +110,7 @@ impl Compiler<'_> {
         };
         // A client of IPv6 has a whole network of addresses, which Tutti counts as one without a key.
         if !matches!(zone.key.as_str(), "$binary_remote_addr" | "$remote_addr") {
-            match site.meaning.text(&zone.key) {
+            match site.meaning.early_text(&zone.key) {
                 Ok(key) => drop(limit.insert("key".to_owned(), key.template().into())),
                 Err(unknown) => {
                     let problem = format!(

@@ -64,6 +64,15 @@ impl Meaning {
         Ok(text)
     }
 
+    /// The same for a text that is evaluated before `authenticate`, where the user is not known.
+    pub(super) fn early_text(&self, source: &str) -> Result<Text, Unknown> {
+        let text = self.text(source)?;
+        match text.template().contains("remote_user") {
+            true => Err(Unknown("remote_user".to_owned())),
+            false => Ok(text),
+        }
+    }
+
     /// The variable with several known values on which the server in an address depends, if it is the only one.
     pub(super) fn choice(&self, address: &str) -> Option<(String, Vec<String>)> {
         let at = address.find("://").map_or(0, |at| at + 3);
