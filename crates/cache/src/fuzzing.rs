@@ -91,7 +91,7 @@ fn of_response(first: u8, fields: &FieldLines) {
     };
     let values = |name: &[u8]| {
         let all: Vec<_> = fields.get_all(name).collect();
-        all.join(&b", "[..])
+        Some(all.join(&b", "[..]))
     };
     for (name, value) in fields {
         overrides_method(name);

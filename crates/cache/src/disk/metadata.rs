@@ -152,7 +152,7 @@ mod tests {
             is_assumed: false,
             allows_authorized: true,
         };
-        let vary = Vary::of(&fields, |_| b"de, en".to_vec()).unwrap();
+        let vary = Vary::of(&fields, |_| Some(b"de, en".to_vec())).unwrap();
         let key = Key::new(b"http://a/".to_vec(), b"upstream", b"", std::iter::empty());
         let tags = ["Surrogate-Key".to_owned()];
         Stored::new(key, vary, (200, fields), freshness, &tags)
