@@ -158,11 +158,8 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// A regular expression of JavaScript, from one of PCRE. `None` where the two mean different things.
 pub(crate) fn regex(source: &str, case: Case) -> Option<String> {
-    // Possessive quantifiers, atomic groups, recursion, \A, \Z, POSIX classes: JavaScript has none of them.
-    let unknown = [
-        "(?>", "(?#", "(?R", "(?&", "(?(", "\\A", "\\Z", "\\z", "\\G", "\\Q", "\\K", "\\h", "[[:",
-        "*+", "++", "?+",
-    ];
+    // Possessive quantifiers, and verbs.
+    let unknown = ["*+", "++", "?+", "}+", "(*"];
     if unknown.iter().any(|word| source.contains(word)) {
         return None;
     }
@@ -170,28 +167,23 @@ pub(crate) fn regex(source: &str, case: Case) -> Option<String> {
         Some(rest) => (rest, true),
         None => (source, false),
     };
-    if source.contains("(?i")
-        || source.contains("(?s")
-        || source.contains("(?m")
-        || source.contains("(?x")
-    {
-        return None;
-    }
     let mut script = "/".to_owned();
     let mut in_class = false;
     let mut characters = source.replace("(?P<", "(?<");
     if characters.is_empty() {
         characters = "(?:)".to_owned();
     }
-    let mut characters = characters.chars();
-    while let Some(character) = characters.next() {
+    let mut rest = characters.chars();
+    while let Some(character) = rest.next() {
+        let follows = rest.clone();
         match character {
             '\\' => {
                 script.push('\\');
-                // A backtick would end the literal that this stands in.
-                match characters.next()? {
+                match rest.next()? {
+                    // A backtick would end the literal that this stands in.
                     '`' => script.push_str("x60"),
-                    next => script.push(next),
+                    next if is_same_escape(next, rest.clone()) => script.push(next),
+                    _ => return None,
                 }
             }
             '/' => script.push_str("\\/"),
@@ -199,14 +191,43 @@ pub(crate) fn regex(source: &str, case: Case) -> Option<String> {
             '\n' => script.push_str("\\n"),
             '\r' => script.push_str("\\r"),
             '\u{2028}' | '\u{2029}' => return None,
-            other => {
-                match other {
-                    '[' => in_class = true,
-                    ']' => in_class = false,
-                    _ => {}
+            '[' if in_class => {
+                // A POSIX class.
+                if follows
+                    .clone()
+                    .next()
+                    .is_some_and(|next| ":.=".contains(next))
+                {
+                    return None;
                 }
-                script.push(other);
+                script.push('[');
             }
+            '[' => {
+                in_class = true;
+                script.push('[');
+                if rest.as_str().starts_with('^') {
+                    script.extend(rest.next());
+                }
+                // The first character of a class; JavaScript has empty classes.
+                if rest.as_str().starts_with(']') {
+                    rest.next();
+                    script.push_str("\\]");
+                }
+            }
+            ']' => {
+                in_class = false;
+                script.push(']');
+            }
+            // Atomic and conditional groups, recursion, comments, options in the middle.
+            '(' if !in_class
+                && follows
+                    .as_str()
+                    .strip_prefix('?')
+                    .is_some_and(|kind| !kind.starts_with([':', '=', '!', '<'])) =>
+            {
+                return None;
+            }
+            other => script.push(other),
         }
     }
     if in_class {
@@ -218,6 +239,14 @@ pub(crate) fn regex(source: &str, case: Case) -> Option<String> {
     }
     // `.` is any character in a path, but a line feed; PCRE's own default is the same.
     Some(script)
+}
+
+/// True if a backslash before `next` means the same in PCRE and JavaScript; `rest` follows.
+fn is_same_escape(next: char, mut rest: std::str::Chars<'_>) -> bool {
+    match next {
+        'x' => (0..2).all(|_| rest.next().is_some_and(|digit| digit.is_ascii_hexdigit())),
+        _ => !next.is_ascii_alphabetic() || "dDwWsSbBnrtf".contains(next),
+    }
 }
 
 /// A text that an expression gives.
@@ -281,6 +310,40 @@ mod tests {
             Some("/^\\/a\\/(.*)$/")
         );
         assert_eq!(regex("(?i)x", Case::Exact).as_deref(), Some("/x/i"));
-        assert_eq!(regex("(?>a)", Case::Exact), None);
+        // The first character of a class is one of it; JavaScript has empty classes.
+        for (source, script) in [
+            (r"[][<>]", r"/[\][<>]/"),
+            (r"[^]x]y", r"/[^\]x]y/"),
+            (r"[\]\x41(?<n>a)\1", r"/[\]\x41(?<n>a)\1/"),
+        ] {
+            assert_eq!(
+                regex(source, Case::Exact).as_deref(),
+                Some(script),
+                "{source}"
+            );
+        }
+        for source in [
+            "(?>a)",
+            "a(?|b)",
+            "(?P<n>a)(?P=n)",
+            "a(?#b)",
+            "(*UTF)a",
+            "a(?i)b",
+            "a{2}+",
+            r"\p{Cyrillic}",
+            r"\R",
+            r"\N",
+            r"\vx",
+            r"\x4",
+            r"\x{41}",
+            r"\g{1}",
+            r"\A",
+            r"\e",
+            r"[a[:digit:]]",
+            r"[[:alpha:]]",
+            "[]",
+        ] {
+            assert_eq!(regex(source, Case::Exact), None, "{source}");
+        }
     }
 }

@@ -604,6 +604,13 @@ fn files_of_folders_say_more_where_they_may() {
         ])
         .unwrap()
     };
+    // A directive that is only ignored there is not allowed.
+    let nonfatal = read("FileInfo Nonfatal=Override");
+    assert!(
+        nonfatal.findings[0].problem.contains("does not allow"),
+        "{:?}",
+        nonfatal.findings
+    );
     let imported = read("All");
     assert_eq!(
         imported.configuration["routes"]["s"][0],

@@ -1947,6 +1947,20 @@ fn what_is_counted_or_stored_by_user_is_reported() {
     assert!(!configuration.contains("remote_user"), "{configuration}");
 }
 
+/// `\D` is not `\d`.
+#[test]
+fn an_expression_of_a_server_name_keeps_its_case() {
+    let imported = imported(
+        r"server { listen 80 default_server; return 204; }
+        server { listen 80; server_name ~^\D+\.Int\.example$ B.example; return 403; }",
+    );
+    let text = imported.configuration.to_string();
+    assert!(
+        text.contains(r#""~^\\D+\\.Int\\.example$""#) && text.contains(r#""b.example""#),
+        "{text}"
+    );
+}
+
 #[test]
 fn versions_of_http_are_carried_over() {
     let text =

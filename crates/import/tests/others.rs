@@ -437,6 +437,54 @@ fn caddys_files_stay_hidden() {
     assert!(text.contains(r#""X-User":null"#), "{text}");
 }
 
+#[test]
+fn fields_that_caddy_removes_come_from_no_client() {
+    let of = |text: &str| {
+        let (text, lost) = closed(text);
+        (text, lost.len())
+    };
+    for (text, lost) in [
+        (" request_header -X-User", 0),
+        (" request_header * -X-User", 0),
+        (" request_header @some -X-User", 1),
+        (" request_header /x X-User anna", 1),
+        (" request_header +X-User anna", 1),
+        (" request_header X-User a b", 1),
+    ] {
+        let (routes, reported) = of(text);
+        assert!(routes.contains(r#""X-User":null"#), "{text}: {routes}");
+        assert_eq!(reported, lost, "{text}");
+    }
+    let (routes, _) = of(" request_header * X-User anna");
+    assert!(routes.contains(r#""X-User":"anna""#), "{routes}");
+    for text in [
+        " request_header -X-Internal-*",
+        " request_header * -X-Internal-*",
+        " request_header -{http.vars.field}",
+    ] {
+        assert_eq!(
+            of(text),
+            (r#"[{"action":{"return":503}}]"#.to_owned(), 1),
+            "{text}"
+        );
+    }
+    let up = |line: &str| {
+        let text = format!(":80 {{\n reverse_proxy 127.0.0.1:1 {{\n {line}\n }}\n}}\n");
+        let (whole, lost) = imported(ForeignServer::Caddy, &text);
+        (whole["routes"]["site"].to_string(), lost.len())
+    };
+    assert!(up("header_up -X-User").0.contains(r#""X-User":null"#));
+    for line in ["header_up +X-User anna", "header_up X-User a b"] {
+        let (routes, lost) = up(line);
+        assert!(
+            routes.contains(r#""X-User":null"#) && lost == 1,
+            "{line}: {routes}"
+        );
+    }
+    let closed = (r#"[{"action":{"return":503}}]"#.to_owned(), 1);
+    assert_eq!(up("header_up -X-Internal-*"), closed);
+}
+
 /// Issue 31, section 3.
 #[test]
 fn http_3_of_caddy_is_carried_over() {

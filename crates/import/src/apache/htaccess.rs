@@ -232,7 +232,7 @@ fn not_allowed<'d>(directives: &'d [Directive], allow: &Directive) -> Option<&'d
         let mut words = allow.arguments.iter();
         words.any(|word| {
             let word = word.to_ascii_lowercase();
-            word == "all" || word.starts_with("nonfatal=") || word.split('=').next() == Some(wanted)
+            word == "all" || word.split('=').next() == Some(wanted)
         })
     };
     directives.iter().find_map(|directive| {

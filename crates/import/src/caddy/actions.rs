@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::directives::hidden;
+use super::site_settings::{bare_name, is_plain, request_field};
 use super::tree::Directive;
 use super::{Caddy, Scope, finished, trim};
 use crate::finding::SourceLocation;
@@ -296,15 +297,7 @@ impl Caddy<'_> {
                 ("flush_interval", "-1") => {
                     drop(group.upstream.insert("buffering".to_owned(), false.into()))
                 }
-                ("header_up", name) if option.arguments().len() == 2 => {
-                    match self.text(option.argument(1), place, "header_up") {
-                        Some(text) => drop(fields.insert(name.to_owned(), text.template().into())),
-                        None => return None,
-                    }
-                }
-                ("header_up", name) if name.starts_with('-') => {
-                    drop(fields.insert(name.trim_start_matches('-').to_owned(), Value::Null))
-                }
+                ("header_up", name) => self.header_up(option, name, &mut fields)?,
                 ("transport", _) => match transport(option) {
                     Ok(None) => {}
                     Ok(Some(options)) => {
@@ -361,6 +354,33 @@ impl Caddy<'_> {
             action.insert("response_headers_always".to_owned(), all.into());
         }
         Some(action.into())
+    }
+
+    /// A field of the requests to a server; `None`, after it is reported, where a field of a client's must not go through.
+    fn header_up(
+        &mut self,
+        option: &Directive,
+        name: &str,
+        fields: &mut Map<String, Value>,
+    ) -> Option<()> {
+        if option.arguments().len() == 2 && is_plain(name) {
+            let text = self.text(option.argument(1), &option.place, "header_up")?;
+            fields.insert(name.to_owned(), text.template().into());
+            return Some(());
+        }
+        if let Some((name, value)) = request_field(option.arguments()) {
+            fields.insert(name, value);
+            return Some(());
+        }
+        let bare = bare_name(name);
+        let problem = match is_plain(bare) {
+            true => "it is not carried over; the field from clients is removed",
+            false => "it is not carried over: requests here get 503",
+        };
+        let hint = "write it in `request_headers` of the action";
+        self.findings
+            .lost(&option.place, "header_up", problem, hint);
+        is_plain(bare).then(|| drop(fields.insert(bare.to_owned(), Value::Null)))
     }
 
     /// The servers of a group; `None` where the reason against it has been reported.

@@ -201,6 +201,8 @@ struct Scope {
     always: Map<String, Value>,
     /// Fields of requests to servers behind.
     request_headers: Map<String, Value>,
+    /// They may have fields that the source removes.
+    has_unknown_fields: bool,
     /// Directives act as they are written: in `route`.
     is_in_order: bool,
     /// The status of a `respond` in `handle_errors` that says none.
@@ -269,6 +271,7 @@ impl Caddy<'_> {
             named: Vec::new(),
             always: Map::new(),
             request_headers: Map::new(),
+            has_unknown_fields: false,
             is_in_order: false,
             status: None,
         };
@@ -541,6 +544,10 @@ impl Caddy<'_> {
                 return self.rewriting(directive, conditions, arguments, rest, scope, steps);
             }
             "handle" | "handle_path" | "route" => self.handle(directive, token, scope),
+            // It has been reported.
+            "reverse_proxy" | "php_fastcgi" if scope.has_unknown_fields => {
+                json!({"return": 503})
+            }
             "reverse_proxy" => match self.proxy(directive, arguments, scope) {
                 Some(action) => action,
                 // It has been reported.

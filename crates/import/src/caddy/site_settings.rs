@@ -24,38 +24,7 @@ impl Caddy<'_> {
                 }
             }
             "header" => self.header(directive, scope),
-            "request_header"
-                if directive.arguments().len() == 2 && !directive.argument(1).contains('{') =>
-            {
-                scope.request_headers.insert(
-                    directive.argument(0).to_owned(),
-                    directive.argument(1).into(),
-                );
-            }
-            "request_header"
-                if directive.arguments().len() == 1 && directive.argument(0).starts_with('-') =>
-            {
-                scope.request_headers.insert(
-                    directive.argument(0).trim_start_matches('-').to_owned(),
-                    Value::Null,
-                );
-            }
-            "request_header" => {
-                // A client must not set the field in place of the source's value.
-                let mut words = directive.arguments().iter();
-                let name = words.find(|word| !matching::is_token(word));
-                let name =
-                    name.map(|name| name.trim_start_matches(['+', '-', '?', '>']).to_owned());
-                if let Some(name) = name.filter(|name| !name.contains(['{', '*'])) {
-                    scope.request_headers.insert(name, Value::Null);
-                }
-                self.findings.lost(
-                    place,
-                    "request_header",
-                    "it is not carried over; the field from clients is removed",
-                    "write it in `request_headers` of the action",
-                );
-            }
+            "request_header" => self.request_header(directive, scope),
             // Options of the whole site, or of the blocks in it.
             "request_body" | "encode" | "log" => {}
             "tls" if directive.argument(0) == "internal" && directive.inner().is_empty() => {}
@@ -163,6 +132,34 @@ impl Caddy<'_> {
             "host": "$host", "uri": "$request_uri", "user_id": "$remote_user", "duration": number("$request_time"),
             "size": number("$body_bytes_sent"), "status": number("$status")
         }}))
+    }
+
+    /// A field of requests. One that cannot be carried over is removed from those of clients, which must not set it in place of the source's
+    /// value; where its name is not known, no server may get it.
+    fn request_header(&mut self, directive: &Directive, scope: &mut Scope) {
+        let arguments = directive.arguments();
+        let (matcher, words) = match arguments.split_first() {
+            Some((first, rest)) if matching::is_token(first) => (first.as_str(), rest),
+            _ => ("*", arguments),
+        };
+        if let ("*", Some((name, value))) = (matcher, request_field(words)) {
+            scope.request_headers.insert(name, value);
+            return;
+        }
+        let bare = words.first().map_or("", |name| bare_name(name));
+        let problem = match is_plain(bare) {
+            true => {
+                scope.request_headers.insert(bare.to_owned(), Value::Null);
+                "it is not carried over; the field from clients is removed"
+            }
+            false => {
+                scope.has_unknown_fields = true;
+                "it is not carried over: requests for servers and programs get 503 here"
+            }
+        };
+        let hint = "write it in `request_headers` of the action";
+        self.findings
+            .lost(&directive.place, "request_header", problem, hint);
     }
 
     pub(super) fn header(&mut self, directive: &Directive, scope: &mut Scope) {
@@ -337,4 +334,28 @@ fn size(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// The change of a request's field that these words make, without a variable: the name, and its value or null.
+pub(super) fn request_field(words: &[String]) -> Option<(String, Value)> {
+    match words {
+        [name, value] if is_plain(name) && !value.contains('{') => {
+            Some((name.clone(), value.as_str().into()))
+        }
+        [name] => {
+            let bare = name.strip_prefix('-')?;
+            is_plain(bare).then(|| (bare.to_owned(), Value::Null))
+        }
+        _ => None,
+    }
+}
+
+/// A name without the sign for the kind of change.
+pub(super) fn bare_name(name: &str) -> &str {
+    name.trim_start_matches(['+', '-', '?', '>'])
+}
+
+/// True for the name of one field.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && bare_name(name) == name && !name.contains(['*', '{'])
 }

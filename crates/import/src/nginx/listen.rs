@@ -224,16 +224,15 @@ impl Compiler<'_> {
                 .filter(|statement| statement.name() == "server_name")
             {
                 let mut own = Vec::new();
-                for name in statement
-                    .arguments()
-                    .iter()
-                    .map(|name| name.to_ascii_lowercase())
-                {
-                    if let Some(source) = name.strip_prefix('~') {
-                        if self.is_pattern(&format!("~{source}"), &statement.place, "server_name") {
-                            patterns.push((destination.clone(), format!("~{source}")));
+                for name in statement.arguments() {
+                    if name.starts_with('~') {
+                        if self.is_pattern(name, &statement.place, "server_name") {
+                            patterns.push((destination.clone(), name.clone()));
                         }
-                    } else if let Some(bare) = name.strip_prefix('.') {
+                        continue;
+                    }
+                    let name = name.to_ascii_lowercase();
+                    if let Some(bare) = name.strip_prefix('.') {
                         own.push(bare.to_owned());
                         before.push((destination.clone(), format!("*.{bare}")));
                     } else if name.starts_with("*.") {
