@@ -314,7 +314,7 @@ mod tests {
         for (source, script) in [
             (r"[][<>]", r"/[\][<>]/"),
             (r"[^]x]y", r"/[^\]x]y/"),
-            (r"[\]\x41(?<n>a)\1", r"/[\]\x41(?<n>a)\1/"),
+            (r"[\]]\x41(?<n>a)\1", r"/[\]]\x41(?<n>a)\1/"),
         ] {
             assert_eq!(
                 regex(source, Case::Exact).as_deref(),
