@@ -627,6 +627,18 @@ fn every_end_is_an_answer_and_only_one_in_doubt_ends_the_worker() {
 }
 
 #[test]
+fn a_child_that_a_request_forks_answers_nothing() {
+    let mut php = Host::start();
+    for (how, status) in [("return", 0), ("exit", 3), ("fatal", 255)] {
+        let answer = php.get(&format!("/forked.php?how={how}"));
+        let expected = format!("before, parent {status}, shutdown");
+        assert_eq!(answer.text(), expected, "{how}");
+        assert!(!answer.recycle, "{how}");
+    }
+    assert_eq!(php.get("/hello.php").status, 200);
+}
+
+#[test]
 fn errors_are_shown_when_php_ini_says_so() {
     let mut php =
         Host::with(&json!({"root": scripts(), "options": {"user": {"display_errors": "1"}}}));
