@@ -246,6 +246,24 @@ def keep(environ, start_response):
 
 
 @route
+def forks(environ, start_response, how):
+    """The child must do nothing to the response of its parent."""
+    push = start_response("200 OK", TEXT)
+    child = os.fork()
+    if child:
+        yield f"parent {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}".encode()
+        return
+    print(f"child, {how}")
+    if how == "exit":
+        sys.exit(3)
+    if how == "raise":
+        raise RuntimeError("the child's own")
+    if how == "push":
+        push(b"child")
+    yield b"child"
+
+
+@route
 def background(environ, start_response):
     """A thread of the application's own runs between requests."""
     def tick():

@@ -215,6 +215,21 @@ async def context(scope, receive, send):
 
 
 @route
+async def forks(scope, receive, send, how):
+    """The child must do nothing to the response of its parent."""
+    child = os.fork()
+    if child:
+        return await answer(send, f"parent {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}")
+    if how == "exit":
+        sys.exit(3)
+    if how == "raise":
+        raise RuntimeError("the child's own")
+    if how == "wait":
+        await asyncio.sleep(0)
+    await answer(send, "child")
+
+
+@route
 async def together(scope, receive, send, folder):
     """Waits until as many requests are here as `here` says."""
     notes["here"] = notes.get("here", 0) + 1

@@ -392,6 +392,22 @@ fn what_is_kept_of_a_request_is_of_no_use_later() {
 }
 
 #[test]
+fn a_child_that_a_request_forks_answers_nothing() {
+    for threads in [1, 2] {
+        let site = PythonSite::start(&json!({"processes": 1, "threads": threads}));
+        let process = site.get("/pid").text();
+        for (how, status) in [("return", 0), ("exit", 3), ("raise", 1), ("push", 0)] {
+            let reply = site.get(&format!("/forks?how={how}"));
+            assert_eq!(reply.text(), format!("parent {status}"), "{how}");
+        }
+        assert_eq!(site.get("/pid").text(), process);
+        for line in ["child, push", "RuntimeError: the child's own"] {
+            wait_until(line, || site.server.log().contains(line));
+        }
+    }
+}
+
+#[test]
 fn threads_of_the_application_run_between_requests() {
     let site = PythonSite::start(&json!({"processes": 1}));
     site.get("/background");

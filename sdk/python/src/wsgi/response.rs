@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
-use tutti_worker::{Exchange, ResponseHeadError};
+use tutti_worker::{Exchange, ResponseHeadError, is_forked};
 
 use super::file::Regular;
 use crate::link::{Detached, Link};
@@ -28,6 +28,16 @@ pub(super) enum Broken {
     Raised(PyErr),
     /// The client has gone.
     ClientGone,
+}
+
+impl Broken {
+    /// The exception.
+    pub(super) fn raised(&self) -> Option<&PyErr> {
+        match self {
+            Self::Raised(error) => Some(error),
+            Self::ClientGone => None,
+        }
+    }
 }
 
 impl From<PyErr> for Broken {
@@ -108,7 +118,7 @@ impl Responder {
 
     /// Hands the head over, if that has not been done.
     pub(super) fn send_head(&mut self, py: Python<'_>) -> Result<(), Broken> {
-        if self.is_sent || self.is_finished {
+        if self.is_sent || self.is_finished || is_forked() {
             return Ok(());
         }
         let Some((status, fields)) = &self.head else {
@@ -154,6 +164,10 @@ impl Responder {
         let length = data.len() as u64;
         let sent = if self.written + length <= NEVER_WAITS {
             exchange.write(data)
+        if is_forked() {
+            // The response is the parent's; this process may go on to its own end.
+            return Ok(());
+        }
         } else {
             let exchange = Detached::new(exchange);
             py.detach(move || exchange.get().write(data))
@@ -180,7 +194,7 @@ impl Responder {
     /// Sends a file from where it stands to its end.
     pub(super) fn send_file(&mut self, py: Python<'_>, regular: Regular) -> Result<(), Broken> {
         self.send_head(py)?;
-        if self.is_head {
+        if self.is_head || is_forked() {
             return Ok(());
         }
         let exchange = self.link.get()?;
