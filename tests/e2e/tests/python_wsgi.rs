@@ -389,6 +389,10 @@ fn what_is_kept_of_a_request_is_of_no_use_later() {
         "the request is over; the request is over"
     );
     assert_eq!(site.send("POST", "/echo", "", b"abc").text(), "abc");
+    assert_eq!(site.get("/keep_write").text(), "kept");
+    for _ in 0..2 {
+        assert_eq!(site.get("/keep_write").text(), "the request is over");
+    }
 }
 
 #[test]

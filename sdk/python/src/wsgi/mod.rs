@@ -159,7 +159,13 @@ impl Wsgi {
             self.input = Py::new(py, Input::default())?;
             self.environ.set_input(py, &self.input)?;
         }
-        if references(&self.start_response) > 1 {
+        let is_kept = references(&self.start_response) > 1
+            || self
+                .responder
+                .borrow(py)
+                .given_write()
+                .is_some_and(|write| references(write) > 1);
+        if is_kept {
             self.responder.borrow_mut(py).forget();
             (self.responder, self.start_response) = Responder::make(py)?;
         }

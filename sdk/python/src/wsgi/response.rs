@@ -81,6 +81,11 @@ impl Responder {
         Ok((responder.unbind(), start_response.unbind()))
     }
 
+    /// The object that `start_response` returns.
+    pub(super) fn given_write(&self) -> Option<&Py<PyAny>> {
+        self.write.as_ref()
+    }
+
     /// Lets go of what refers to itself: the application keeps this one.
     pub(super) fn forget(&mut self) {
         self.write = None;
@@ -121,6 +126,7 @@ impl Responder {
         if self.is_sent || self.is_finished || is_forked() {
             return Ok(());
         }
+        let exchange = self.link.get()?;
         let Some((status, fields)) = &self.head else {
             let message = "the application did not call `start_response` before its first bytes";
             return Err(PyAssertionError::new_err(message).into());
@@ -140,7 +146,6 @@ impl Responder {
             }
             pairs.push((name, value));
         }
-        let exchange = self.link.get()?;
         exchange
             .start(*status, pairs.iter().copied())
             .map_err(|error| unsendable(&error, &pairs))?;
@@ -156,6 +161,10 @@ impl Responder {
             return Ok(());
         }
         self.send_head(py)?;
+        if is_forked() {
+            // The response is the parent's; this process may go on to its own end.
+            return Ok(());
+        }
         let data = self.allowed(data);
         if data.is_empty() || (self.is_head && self.written > NEVER_WAITS) {
             return Ok(());
@@ -164,10 +173,6 @@ impl Responder {
         let length = data.len() as u64;
         let sent = if self.written + length <= NEVER_WAITS {
             exchange.write(data)
-        if is_forked() {
-            // The response is the parent's; this process may go on to its own end.
-            return Ok(());
-        }
         } else {
             let exchange = Detached::new(exchange);
             py.detach(move || exchange.get().write(data))
