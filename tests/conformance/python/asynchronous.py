@@ -374,6 +374,28 @@ class Double:
         await answer(send, f"double {self.scope['asgi']['version']}")
 
 
+def context_outside(scope, receive, send):
+    """Middleware that is no coroutine function; it leaves the variable as it sets it."""
+    before = variable.get()
+    variable.set("set outside")
+
+    async def respond():
+        await answer(send, f"{before}, {variable.get()}")
+
+    return respond()
+
+
+class DoubleContext:
+    """The same in ASGI 2."""
+
+    def __init__(self, scope):
+        self.before = variable.get()
+        variable.set("set outside")
+
+    async def __call__(self, receive, send):
+        await answer(send, f"{self.before}, {variable.get()}")
+
+
 class Instance:
     """ASGI 3 by an object."""
 
