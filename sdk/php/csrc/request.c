@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "internal.h"
 
-/* Number of the folder this process stands in, as last set here; 0 when a script may have moved. */
+/* The look at the folder that this process stands in, as last set here; 0 when a script may have moved. */
 static uint64_t standing_in;
 static zif_handler php_chdir;
 #if ZEND_DEBUG
@@ -113,8 +113,8 @@ void tutti_run_script(const tutti_script *script)
 {
 	zend_file_handle file;
 
-	if (standing_in != script->directory_number) {
-		standing_in = chdir(script->directory) == 0 ? script->directory_number : 0;
+	if (standing_in != script->directory_look) {
+		standing_in = chdir(script->directory) == 0 ? script->directory_look : 0;
 	}
 	zend_stream_init_filename_ex(&file, zend_string_init(script->file, script->len, 0));
 	zend_string_release(file.filename); /* the handle holds its own reference */

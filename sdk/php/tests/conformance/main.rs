@@ -322,6 +322,38 @@ fn a_script_that_changes_is_seen_and_one_that_goes_is_404() {
     assert_eq!(php.get("/changing.php").status, 404);
 }
 
+#[test]
+fn a_script_runs_in_the_folder_that_has_taken_the_place_of_another() {
+    let folder = temporary();
+    let release = |name: &str| {
+        let root = folder.path().join(name);
+        std::fs::create_dir(&root).expect("a folder");
+        let script = "<?php echo getcwd(), ' ', file_get_contents('release.txt');";
+        std::fs::write(root.join("where.php"), script).expect("written");
+        std::fs::write(root.join("release.txt"), name).expect("written");
+        root
+    };
+    let (site, next) = (release("site"), release("next"));
+    for script in [json!(null), json!("where.php")] {
+        let mut config =
+            json!({"root": site, "options": {"user": {"opcache.revalidate_freq": "0"}}});
+        if !script.is_null() {
+            config["script"] = script;
+        }
+        let mut php = Host::with(&config);
+        let before = std::fs::read_to_string(site.join("release.txt")).expect("read");
+        let expected = |release: &str| format!("{} {release}", site.display());
+        assert_eq!(php.get("/where.php").text(), expected(&before));
+        let old = folder.path().join("old");
+        std::fs::rename(&site, &old).expect("moved");
+        std::fs::rename(&next, &site).expect("moved");
+        std::fs::rename(&old, &next).expect("moved");
+        let after = std::fs::read_to_string(site.join("release.txt")).expect("read");
+        assert_ne!(before, after);
+        assert_eq!(php.get("/where.php").text(), expected(&after));
+    }
+}
+
 // Response heads.
 
 #[test]
