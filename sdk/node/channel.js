@@ -180,10 +180,17 @@ module.exports = function take(library, server, client) {
                 this.release();
             }
             this.unwatch();
+            this.leaveResource();
             const { waiting } = this;
             this.waiting = null;
             if (waiting !== null) waiting(error);
             callback(error);
+        }
+
+        // Tells those who follow asynchronous resources that the last request's is over: what it has begun may use it until then.
+        leaveResource() {
+            if (this.resource !== null) this.resource.emitDestroy();
+            this.resource = null;
         }
 
         // Nothing is read from it: its parser is called.
@@ -318,6 +325,7 @@ module.exports = function take(library, server, client) {
         const who = fields.pop();
         const channel = free();
         channel[client] = who;
+        channel.leaveResource();
         channel.resource = new AsyncResource('TUTTIREQUEST', { requireManualDestroy: true });
         channel.resource.runInAsyncScope(channel.begin, channel, slot, method, url, fields, body);
     }

@@ -25,6 +25,8 @@ pub mod command;
 pub mod control;
 #[cfg(not(loom))]
 mod descriptors;
+#[cfg(not(loom))]
+mod forked;
 #[cfg(all(not(loom), any(test, fuzzing)))]
 #[doc(hidden)]
 pub mod hostile;

@@ -2,7 +2,7 @@
 //!
 //! Owns the mapped memory. References are only made to structures of atomics ([`Shared`]), after a check of bounds and alignment; plain
 //! bytes are reached through `span` without a reference. The file is sealed against shrinking, so a mapped page cannot disappear (no
-//! SIGBUS).
+//! SIGBUS). Nothing is found in a process that user code has forked from a worker.
 
 use std::ffi::c_void;
 use std::io;
@@ -13,6 +13,7 @@ use std::ptr::NonNull;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::forked::is_forked;
 use crate::idle::IdlePair;
 use crate::layout::{Header, MapHead, SlotControl, WorkerEntry};
 use crate::span::SpanMut;
@@ -156,7 +157,7 @@ impl Mapping {
         let offset = usize::try_from(offset).ok()?;
         let bytes = size_of::<T>().checked_mul(count)?;
         let end = offset.checked_add(bytes)?;
-        if end > self.length || !offset.is_multiple_of(align_of::<T>()) {
+        if end > self.length || !offset.is_multiple_of(align_of::<T>()) || is_forked() {
             return None;
         }
         // SAFETY: `offset` <= `end` <= `length`, so the result is inside the one mapped object.
@@ -170,7 +171,7 @@ impl Mapping {
     pub(crate) fn bytes(&self, offset: u64, length: u32) -> Option<SpanMut<'_>> {
         let offset = usize::try_from(offset).ok()?;
         let end = offset.checked_add(length as usize)?;
-        if end > self.length {
+        if end > self.length || is_forked() {
             return None;
         }
         // SAFETY: `offset` <= `end` <= `length`, so the result is inside the one mapped object.

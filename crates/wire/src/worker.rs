@@ -26,6 +26,8 @@ pub use self::detached::Detached;
 pub use self::exchange::{ClientGone, Exchange};
 pub use self::messages::{Incoming, Message};
 pub use crate::descriptors::Descriptors;
+use crate::forked;
+pub use crate::forked::{end_if_forked, is_forked};
 use crate::layout::Layout;
 use crate::pull::{Field, Puller};
 use crate::shared::Shared;
@@ -112,6 +114,7 @@ impl Attached {
                 layout.workers,
             )));
         }
+        forked::watch();
         Ok(UnstartedWorker {
             shared: Arc::clone(&self.shared),
             id,
@@ -299,10 +302,12 @@ impl Worker {
         })
     }
 
-    /// Waits for a request. `None`: the process should exit. No request is ever claimed and then dropped.
+    /// Waits for a request. `None`: the process should exit. No request is ever claimed and then dropped. A process that user code has
+    /// forked ends here.
     ///
     /// The request counts as begun when this returns it.
     pub fn next_request(&mut self) -> Option<Exchange> {
+        end_if_forked(0);
         if let Some(is_short) = self.pace.finish() {
             self.puller.set_short(is_short);
         }

@@ -56,7 +56,8 @@ use tutti_wire::command::{LOOK, RUN};
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
 pub use tutti_wire::response::is_valid as is_valid_field;
 pub use tutti_wire::worker::{
-    ClientGone, Detached, Exchange, Incoming, Message, UnstartedWorker, Worker,
+    ClientGone, Detached, Exchange, Incoming, Message, UnstartedWorker, Worker, end_if_forked,
+    is_forked,
 };
 pub use tutti_wire::{BodyRef, MessageOpcode, ResponseHeadError, WireRequestView};
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use tutti_sys::process;
 use tutti_wire::control::{FromPrototype, Start};
 use tutti_wire::worker::{
-    Attached, Descriptors, Detached, Exchange, UnstartedWorker, Worker, stop_process,
+    Attached, Descriptors, Detached, Exchange, UnstartedWorker, Worker, end_if_forked, stop_process,
 };
 
 use crate::become_program::Handed;
@@ -158,6 +158,7 @@ impl Process {
     /// Reports to the router that the process serves: an error of [`Host::process`](crate::Host::process) before that is a failed start.
     /// Call it after each of its workers has called [`Worker::ready`]. Only the first call has an effect.
     pub fn ready(&mut self) {
+        end_if_forked(0);
         let Some(control) = self.control.take() else {
             return;
         };

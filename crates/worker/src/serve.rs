@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tutti_options::application::Common;
 use tutti_wire::control::Start;
-use tutti_wire::worker::{Attached, Descriptors};
+use tutti_wire::worker::{Attached, Descriptors, end_if_forked};
 
 use crate::become_program::Handed;
 use crate::error::StartError;
@@ -78,6 +78,8 @@ pub(crate) fn run<H: Host>(
                 })
                 .map(|()| process)
         });
+    // A child of the application's that has come to the end of the code which forked it.
+    end_if_forked(i32::from(started.is_err()));
     let mut process = match started {
         Ok(process) => process,
         Err(error) => return report(&control, number, error),
@@ -89,7 +91,9 @@ pub(crate) fn run<H: Host>(
         start: start_file,
         descriptors,
     });
-    match catch_unwind(AssertUnwindSafe(|| H::process(app, &mut process))) {
+    let served = catch_unwind(AssertUnwindSafe(|| H::process(app, &mut process)));
+    end_if_forked(i32::from(!matches!(served, Ok(Ok(())))));
+    match served {
         Ok(Ok(())) if !process.has_failed => ExitCode::SUCCESS,
         Ok(Ok(())) => ExitCode::FAILURE,
         Ok(Err(error)) => match process.control.take() {

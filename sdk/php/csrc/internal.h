@@ -14,6 +14,8 @@ extern const zend_function_entry tutti_functions[];
 extern int tutti_recycle;
 /* The response is complete; what the script still writes goes nowhere. */
 extern int tutti_finished;
+/* This process was forked by user code: the request, and the worker's place, are its parent's. */
+extern bool tutti_is_child;
 /* The application is a resident script. */
 extern bool tutti_resident;
 /* The script of a resident application boots: no request, but $_SERVER has what is known. */
@@ -41,6 +43,8 @@ void tutti_timer_startup(void);
 void tutti_request_startup(void);
 void tutti_request_worker(void);
 int tutti_finish_response(int script_goes_on);
+/* Ends a process that user code has forked, once its request is over; else it returns. */
+void tutti_end_child(void);
 void tutti_describe_request(const tutti_request *request);
 void tutti_forget_request(void);
 void tutti_run_script(const tutti_script *script);
@@ -50,7 +54,6 @@ bool tutti_standing(bool now);
 /* resident.c */
 extern const zend_function_entry tutti_resident_functions[];
 int tutti_resident_startup(void);
-void tutti_resident_worker(void);
 
 /* boot.c */
 void tutti_boot_handle_opcodes(void);

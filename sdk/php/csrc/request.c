@@ -7,10 +7,11 @@
 #include <SAPI.h>
 #include <zend_observer.h>
 #include <zend_stream.h>
+#include <pthread.h>
 #include <unistd.h>
 #include "internal.h"
 
-/* Number of the folder this process stands in, as last set here; 0 when a script may have moved. */
+/* The look at the folder that this process stands in, as last set here; 0 when a script may have moved. */
 static uint64_t standing_in;
 static zif_handler php_chdir;
 #if ZEND_DEBUG
@@ -30,8 +31,24 @@ static PHP_FUNCTION(noting_chdir)
 	php_chdir(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
+/* A process that user code forks has no response: the one it sees is its parent's. */
+static void note_child(void)
+{
+	tutti_is_child = true;
+	tutti_finished = 1;
+}
+
+void tutti_end_child(void)
+{
+	if (UNEXPECTED(tutti_is_child)) {
+		/* Not exit(): what stdio, PHP's modules and the worker hold belongs to the parent. */
+		_exit(EG(exit_status));
+	}
+}
+
 void tutti_request_worker(void)
 {
+	tutti_is_child = false;
 	/* A preloaded script may have drawn numbers in the prototype: each worker must draw its own. */
 	RANDOM_G(combined_lcg_seeded) = false;
 	RANDOM_G(mt19937_seeded) = false;
@@ -96,8 +113,8 @@ void tutti_run_script(const tutti_script *script)
 {
 	zend_file_handle file;
 
-	if (standing_in != script->directory_number) {
-		standing_in = chdir(script->directory) == 0 ? script->directory_number : 0;
+	if (standing_in != script->directory_look) {
+		standing_in = chdir(script->directory) == 0 ? script->directory_look : 0;
 	}
 	zend_stream_init_filename_ex(&file, zend_string_init(script->file, script->len, 0));
 	zend_string_release(file.filename); /* the handle holds its own reference */
@@ -118,6 +135,7 @@ static void note_error(int type, zend_string *file, const uint32_t line, zend_st
 void tutti_request_startup(void)
 {
 	zend_observer_error_register(note_error);
+	pthread_atfork(NULL, NULL, note_child);
 }
 
 /* A fatal error that is no exception (memory limit, time limit, a class declared twice) is a bailout: it leaves PHP, or an extension, in the middle of
@@ -152,6 +170,7 @@ int tutti_php_serve(const tutti_request *request)
 	} zend_catch {
 		result = TUTTI_FAILED;
 	} zend_end_try();
+	tutti_end_child();
 	if (is_in_doubt()) {
 		tutti_recycle = 1;
 	}

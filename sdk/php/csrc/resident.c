@@ -14,9 +14,7 @@
 #include <SAPI.h>
 #include <zend_exceptions.h>
 #include <zend_interfaces.h>
-#include <pthread.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include "internal.h"
 
 /* Shared by all workers of this application. */
@@ -36,19 +34,6 @@ static struct {
 	bool auto_start;
 	zend_long time_limit;
 } state;
-
-/* A process that user code has forked: the request, and the worker's place, are its parent's. */
-static bool is_child;
-
-static void note_child(void)
-{
-	is_child = true;
-}
-
-void tutti_resident_worker(void)
-{
-	is_child = false;
-}
 
 /* A worker that runs holds on to opcache's memory, so the cache is never emptied while one does. What opcache_reset() is called for, new code
  * after a change, comes another way: every script in the cache is marked as stale, and all workers of the application boot anew before their
@@ -98,7 +83,6 @@ int tutti_resident_startup(void)
 	if (reset && reset->type == ZEND_INTERNAL_FUNCTION) {
 		reset->internal_function.handler = ZEND_FN(resident_opcache_reset);
 	}
-	pthread_atfork(NULL, NULL, note_child);
 	tutti_baseline_startup();
 	tutti_declared_startup();
 	tutti_boot_startup();
@@ -342,6 +326,10 @@ PHP_FUNCTION(tutti_handle_request)
 		zend_throw_error(NULL, "tutti_handle_request() cannot be called when the script has ended");
 		RETURN_THROWS();
 	}
+	if (tutti_is_child) {
+		/* Requests are its parent's. */
+		RETURN_FALSE;
+	}
 	if (!state.has_looped) {
 		end_boot();
 	} else {
@@ -365,9 +353,7 @@ PHP_FUNCTION(tutti_handle_request)
 	ZVAL_UNDEF(&result);
 	call.retval = &result;
 	zend_call_function(&call, &cache);
-	if (UNEXPECTED(is_child)) {
-		_exit(EG(exit_status));
-	}
+	tutti_end_child();
 	zval_ptr_dtor(&result);
 	end_request();
 	RETURN_TRUE;
@@ -404,7 +390,7 @@ int tutti_php_resident(const tutti_script *script)
 	} zend_end_try();
 	bool is_clean = !CG(unclean_shutdown);
 	bool is_lost = state.is_serving;
-	if (!state.has_looped) {
+	if (!state.has_looped && !tutti_is_child) {
 		tutti_boot_tell_end();
 		tutti_baseline_auto_start(state.auto_start);
 	}
@@ -419,6 +405,7 @@ int tutti_php_resident(const tutti_script *script)
 	} zend_catch {
 		is_started = false;
 	} zend_end_try();
+	tutti_end_child();
 	tutti_declared_end_life();
 	if (is_lost) {
 		/* The state is in doubt, also after PHP has cleaned up: another process takes over. */

@@ -277,7 +277,6 @@ int tutti_php_startup(const char *ini_file, const char *ini_entries, int is_resi
 void tutti_php_worker_started(uint32_t worker)
 {
 	tutti_locks_worker(worker);
-	tutti_resident_worker();
 	tutti_where_worker();
 	tutti_request_worker();
 }

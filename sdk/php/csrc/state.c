@@ -4,6 +4,7 @@
 
 int tutti_recycle;
 int tutti_finished;
+bool tutti_is_child;
 bool tutti_resident;
 bool tutti_booting;
 const char *tutti_adapters;

@@ -36,7 +36,8 @@ typedef struct {
 	const char *file; /* ends with a NUL byte */
 	size_t len;
 	const char *directory; /* too */
-	uint64_t directory_number; /* the same for the same folder, never 0, never used for another */
+	uint64_t directory_number; /* the same for the same path, never 0, never used for another */
+	uint64_t directory_look; /* the same until the path is looked at again: it may lead to another folder from then on */
 	size_t root_len; /* the part of it that is the root of the target */
 } tutti_script;
 

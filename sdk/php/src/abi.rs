@@ -91,6 +91,7 @@ pub(crate) struct ScriptFile {
     len: usize,
     directory: *const c_char,
     directory_number: u64,
+    directory_look: u64,
     root_len: usize,
 }
 
@@ -102,6 +103,7 @@ impl ScriptFile {
             len: script.file.count_bytes(),
             directory: script.directory.path.as_ptr(),
             directory_number: script.directory.number,
+            directory_look: script.directory.look.get(),
             root_len: script.directory.root_len,
         }
     }

@@ -4,6 +4,7 @@
 //! (`opcache.revalidate_freq`), so that a warm request costs no system call. Nothing outside the root is ever named.
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     ffi::{CStr, CString},
     os::unix::ffi::OsStrExt,
@@ -36,16 +37,22 @@ const PATH_ENCODE: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
     .add(b'}')
     .add(b'\\');
 
-/// Numbers for folders; 0 is none.
-static NEXT_DIRECTORY: AtomicU64 = AtomicU64::new(1);
+/// A number for a folder, or for a look at one; 0 is none.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// A folder that scripts run in.
 #[derive(Debug)]
 pub(crate) struct Directory {
     /// Its path.
     pub path: CString,
-    /// Never used twice in a process: that is how `request.c` knows that it stands there already.
+    /// Never used twice in a process.
     pub number: u64,
+    /// Another number of that kind from each look for a script in it on: that is how `request.c` knows that it stands there already. The path
+    /// may lead to another folder by then, as after a deployment by `mv`.
+    pub look: Cell<u64>,
     /// The part of the path that is the root of the target, where `.user.ini` files begin.
     pub root_len: usize,
 }
@@ -148,6 +155,7 @@ impl Scripts {
         }
         let found = self.find(path, below);
         if let Resolved::Script(script) = &found {
+            script.directory.look.set(next_number());
             self.keep(path, now, script);
         }
         found
@@ -167,7 +175,10 @@ impl Scripts {
             .is_some_and(|(checked, _)| now.saturating_sub(*checked) < keep_for);
         if !recent {
             match kind(&single.file) {
-                FileKind::File => self.keep(b"", now, single),
+                FileKind::File => {
+                    single.directory.look.set(next_number());
+                    self.keep(b"", now, single);
+                }
                 FileKind::Unreadable => return Resolved::Forbidden,
                 _ => return Resolved::NotFound,
             }
@@ -227,7 +238,8 @@ impl Scripts {
                 let made = Rc::new(Directory {
                     root_len: self.target.root.len().min(directory.len()),
                     path,
-                    number: NEXT_DIRECTORY.fetch_add(1, Ordering::Relaxed),
+                    number: next_number(),
+                    look: Cell::new(next_number()),
                 });
                 self.directories.insert(directory, Rc::clone(&made));
                 made

@@ -6,6 +6,7 @@
 //! exception that is not reported.
 
 mod asgi;
+mod forked;
 pub mod host;
 mod interpreter;
 mod lifecycle;

@@ -1,12 +1,18 @@
 'use strict';
 // The application of tests/e2e/tests/node_direct.rs: requests and answers of every kind, on a connection in memory or on a socket.
-const { AsyncLocalStorage } = require('async_hooks');
+const { AsyncLocalStorage, createHook } = require('async_hooks');
 const fs = require('fs');
 const http = require('http');
 
 const storage = new AsyncLocalStorage();
 const seen = [];
 const halves = [];
+// The resources of requests that exist, from the first look at them on.
+const resources = new Set();
+const hook = createHook({
+    init: (id, type) => { if (type === 'TUTTIREQUEST') resources.add(id); },
+    destroy: (id) => resources.delete(id),
+});
 
 function note(text) {
     fs.appendFileSync(`${process.env.WORK}/notes`, `${text}\n`);
@@ -94,6 +100,10 @@ const pages = {
         const before = storage.getStore();
         storage.enterWith(request.url);
         setImmediate(() => response.end(`${before} ${storage.getStore()}`));
+    },
+    '/resources': (request, response) => {
+        hook.enable();
+        setImmediate(() => response.end(`${resources.size}`));
     },
     '/timeout': (request, response) => {
         response.setTimeout(30, () => response.end('timed out'));

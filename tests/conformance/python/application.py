@@ -13,6 +13,7 @@ from wsgiref.validate import validator
 TEXT = [("Content-Type", "text/plain")]
 ROUTES = {}
 kept = {}
+kept_write = []
 ticks = [0]
 
 
@@ -243,6 +244,36 @@ def keep(environ, start_response):
             return answer(start_response, f"{first}; {error}")
     kept.update(input=environ["wsgi.input"], start_response=start_response, environ=environ)
     return answer(start_response, "kept")
+
+
+@route
+def keep_write(environ, start_response):
+    """Keeps only what `start_response` returned; `environ` and `start_response` go with their request."""
+    push, kept_write[:] = kept_write[:], [start_response("200 OK", TEXT)]
+    try:
+        for write in push:
+            write(b"for another client; ")
+    except RuntimeError as error:
+        return [str(error).encode()]
+    return [b"kept"]
+
+
+@route
+def forks(environ, start_response, how):
+    """The child must do nothing to the response of its parent."""
+    push = start_response("200 OK", TEXT)
+    child = os.fork()
+    if child:
+        yield f"parent {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}".encode()
+        return
+    print(f"child, {how}")
+    if how == "exit":
+        sys.exit(3)
+    if how == "raise":
+        raise RuntimeError("the child's own")
+    if how == "push":
+        push(b"child")
+    yield b"child"
 
 
 @route

@@ -215,6 +215,21 @@ async def context(scope, receive, send):
 
 
 @route
+async def forks(scope, receive, send, how):
+    """The child must do nothing to the response of its parent."""
+    child = os.fork()
+    if child:
+        return await answer(send, f"parent {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}")
+    if how == "exit":
+        sys.exit(3)
+    if how == "raise":
+        raise RuntimeError("the child's own")
+    if how == "wait":
+        await asyncio.sleep(0)
+    await answer(send, "child")
+
+
+@route
 async def together(scope, receive, send, folder):
     """Waits until as many requests are here as `here` says."""
     notes["here"] = notes.get("here", 0) + 1
@@ -357,6 +372,28 @@ class Double:
         if self.scope["type"] != "http":
             raise ValueError("only http")
         await answer(send, f"double {self.scope['asgi']['version']}")
+
+
+def context_outside(scope, receive, send):
+    """Middleware that is no coroutine function; it leaves the variable as it sets it."""
+    before = variable.get()
+    variable.set("set outside")
+
+    async def respond():
+        await answer(send, f"{before}, {variable.get()}")
+
+    return respond()
+
+
+class DoubleContext:
+    """The same in ASGI 2."""
+
+    def __init__(self, scope):
+        self.before = variable.get()
+        variable.set("set outside")
+
+    async def __call__(self, receive, send):
+        await answer(send, f"{self.before}, {variable.get()}")
 
 
 class Instance:

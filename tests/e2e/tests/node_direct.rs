@@ -196,6 +196,19 @@ fn requests_do_not_see_each_others_context_and_survive_an_exception() {
 }
 
 #[test]
+fn the_resource_of_a_request_goes_with_it() {
+    let site = site(&json!({}));
+    assert_eq!(site.text("/resources"), "0");
+    for _ in 0..10 {
+        assert_eq!(site.text("/way"), "memory");
+        assert_eq!(site.get("/destroy").status, 502);
+    }
+    wait_until("only the resource of this request", || {
+        site.text("/resources") == "1"
+    });
+}
+
+#[test]
 fn a_server_that_is_closed_and_listens_again_serves() {
     let site = site(&json!({}));
     assert_eq!(site.text("/restart"), "closing");

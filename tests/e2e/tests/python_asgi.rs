@@ -150,6 +150,32 @@ fn a_request_is_a_task_of_its_own() {
 }
 
 #[test]
+fn a_variable_that_is_set_before_the_coroutine_is_its_requests_own() {
+    let site = start(&json!({"processes": 1, "targets": {
+        "outside": {"module": "asynchronous", "callable": "context_outside"},
+        "double": {"module": "asynchronous", "callable": "DoubleContext"},
+    }}));
+    for target in ["outside", "double", "outside", "double"] {
+        let field = format!("Target: {target}\r\n");
+        let text = site.send("GET", "/", &field, b"").text();
+        assert_eq!(text, "unset, set outside", "{target}");
+    }
+}
+
+#[test]
+fn a_child_that_a_request_forks_answers_nothing() {
+    let site = start(&json!({"processes": 1}));
+    let process = site.get("/pid").text();
+    for (how, status) in [("return", 0), ("exit", 3), ("raise", 1), ("wait", 0)] {
+        let reply = site.get(&format!("/forks?how={how}"));
+        assert_eq!(reply.text(), format!("parent {status}"), "{how}");
+    }
+    assert_eq!(site.get("/pid").text(), process);
+    let reason = "ends where it waits for the event loop";
+    wait_until("the reason", || site.server.log().contains(reason));
+}
+
+#[test]
 fn one_process_serves_many_at_once() {
     let site = start(&json!({"processes": 1}));
     let target = format!("/together?folder={}", site.work().display());

@@ -389,6 +389,26 @@ fn what_is_kept_of_a_request_is_of_no_use_later() {
         "the request is over; the request is over"
     );
     assert_eq!(site.send("POST", "/echo", "", b"abc").text(), "abc");
+    assert_eq!(site.get("/keep_write").text(), "kept");
+    for _ in 0..2 {
+        assert_eq!(site.get("/keep_write").text(), "the request is over");
+    }
+}
+
+#[test]
+fn a_child_that_a_request_forks_answers_nothing() {
+    for threads in [1, 2] {
+        let site = PythonSite::start(&json!({"processes": 1, "threads": threads}));
+        let process = site.get("/pid").text();
+        for (how, status) in [("return", 0), ("exit", 3), ("raise", 1), ("push", 0)] {
+            let reply = site.get(&format!("/forks?how={how}"));
+            assert_eq!(reply.text(), format!("parent {status}"), "{how}");
+        }
+        assert_eq!(site.get("/pid").text(), process);
+        for line in ["child, push", "RuntimeError: the child's own"] {
+            wait_until(line, || site.server.log().contains(line));
+        }
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::core::Core;
 use super::{Exchange, Worker};
+use crate::forked::end_if_forked;
 use crate::layout::MODE_LOOP;
 use crate::now_ms;
 use crate::pull::Field;
@@ -156,8 +157,10 @@ impl Worker {
         }
     }
 
-    /// Reports that the loop is not stuck, and measures how long it was away from the queue.
+    /// Reports that the loop is not stuck, and measures how long it was away from the queue. A process that user code has forked ends here:
+    /// its poll set is its parent's.
     fn look(&mut self) {
+        end_if_forked(0);
         self.moves();
         if let Some(is_short) = self.pace.finish() {
             self.puller.set_short(is_short);

@@ -322,6 +322,38 @@ fn a_script_that_changes_is_seen_and_one_that_goes_is_404() {
     assert_eq!(php.get("/changing.php").status, 404);
 }
 
+#[test]
+fn a_script_runs_in_the_folder_that_has_taken_the_place_of_another() {
+    let folder = temporary();
+    let release = |name: &str| {
+        let root = folder.path().join(name);
+        std::fs::create_dir(&root).expect("a folder");
+        let script = "<?php echo getcwd(), ' ', file_get_contents('release.txt');";
+        std::fs::write(root.join("where.php"), script).expect("written");
+        std::fs::write(root.join("release.txt"), name).expect("written");
+        root
+    };
+    let (site, next) = (release("site"), release("next"));
+    for script in [json!(null), json!("where.php")] {
+        let mut config =
+            json!({"root": site, "options": {"user": {"opcache.revalidate_freq": "0"}}});
+        if !script.is_null() {
+            config["script"] = script;
+        }
+        let mut php = Host::with(&config);
+        let before = std::fs::read_to_string(site.join("release.txt")).expect("read");
+        let expected = |release: &str| format!("{} {release}", site.display());
+        assert_eq!(php.get("/where.php").text(), expected(&before));
+        let old = folder.path().join("old");
+        std::fs::rename(&site, &old).expect("moved");
+        std::fs::rename(&next, &site).expect("moved");
+        std::fs::rename(&old, &next).expect("moved");
+        let after = std::fs::read_to_string(site.join("release.txt")).expect("read");
+        assert_ne!(before, after);
+        assert_eq!(php.get("/where.php").text(), expected(&after));
+    }
+}
+
 // Response heads.
 
 #[test]
@@ -624,6 +656,18 @@ fn every_end_is_an_answer_and_only_one_in_doubt_ends_the_worker() {
     ] {
         assert!(log.contains(line), "{line} is not in: {log}");
     }
+}
+
+#[test]
+fn a_child_that_a_request_forks_answers_nothing() {
+    let mut php = Host::start();
+    for (how, status) in [("return", 0), ("exit", 3), ("fatal", 255)] {
+        let answer = php.get(&format!("/forked.php?how={how}"));
+        let expected = format!("before, parent {status}, shutdown");
+        assert_eq!(answer.text(), expected, "{how}");
+        assert!(!answer.recycle, "{how}");
+    }
+    assert_eq!(php.get("/hello.php").status, 200);
 }
 
 #[test]

@@ -493,7 +493,8 @@ fn a_child_that_a_request_forks_answers_nothing() {
     let mut php = worker();
     assert_eq!(php.send(&case("fork")).text(), "parent 0");
     assert_eq!(php.send(&case("fork&exit")).text(), "parent 3");
-    assert_eq!(php.get("/").text(), "hello 3");
+    assert_eq!(php.send(&case("fork&fatal")).text(), "parent 255");
+    assert_eq!(php.get("/").text(), "hello 4");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 use tutti_worker::{Exchange, Worker, page};
@@ -118,15 +119,15 @@ impl Driver {
         };
         let receive = object.getattr(pyo3::intern!(py, "receive"))?;
         let send = object.getattr(pyo3::intern!(py, "send"))?;
-        let called = match target.interface {
-            Interface::Asgi2 => target
-                .callable
-                .bind(py)
-                .call1((scope,))
-                .and_then(|instance| instance.call1((receive, send))),
-            _ => target.callable.bind(py).call1((scope, receive, send)),
-        };
-        let runner = called.and_then(|coroutine| Runner::new(coroutine, Arc::clone(&connection)));
+        let context = copy_context(py)?;
+        let runner = within(&context, || {
+            let callable = target.callable.bind(py);
+            let coroutine = match target.interface {
+                Interface::Asgi2 => callable.call1((scope,))?.call1((receive, send)),
+                _ => callable.call1((scope, receive, send)),
+            };
+            Runner::new(coroutine?, Arc::clone(&connection))
+        });
         let runner = match runner {
             Ok(runner) => Bound::new(py, runner)?,
             Err(error) => {
@@ -134,10 +135,36 @@ impl Driver {
                 return Ok(true);
             }
         };
-        let options = this.task_options.bind(py);
-        this.new_task.bind(py).call((&runner,), Some(options))?;
+        let (options, name) = (this.task_options.bind(py), pyo3::intern!(py, "context"));
+        options.set_item(name, &context)?;
+        let task = this.new_task.bind(py).call((&runner,), Some(options));
+        // The context, with all that the request has set, ends with it.
+        options.set_item(name, py.None())?;
+        task?;
         Ok(this.is_eager && runner.borrow().is_over())
     }
+}
+
+/// A copy of the current context, which costs the same however much is in it (PEP 567).
+fn copy_context(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    // SAFETY: attached.
+    let copy = unsafe { ffi::PyContext_CopyCurrent() };
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, copy) }
+}
+
+/// Calls `act` in a context: a variable that an application sets before its coroutine runs is its request's own, too.
+fn within<T>(context: &Bound<'_, PyAny>, act: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    // SAFETY: attached, and a context.
+    if unsafe { ffi::PyContext_Enter(context.as_ptr()) } != 0 {
+        return Err(PyErr::fetch(context.py()));
+    }
+    let result = act();
+    // SAFETY: as above; no exception is set, because `act` has taken its own.
+    if unsafe { ffi::PyContext_Exit(context.as_ptr()) } != 0 {
+        return Err(PyErr::fetch(context.py()));
+    }
+    result
 }
 
 #[pymethods]

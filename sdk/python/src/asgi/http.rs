@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tutti_worker::Exchange;
+use tutti_worker::{Exchange, is_forked};
 
 use super::awaitable::{Done, Failed, Waiters, Waiting};
 use super::connection::{AsgiConnection, WaitReason};
@@ -70,6 +70,10 @@ impl Http {
     /// Takes a message from the application; returns what it is to await.
     fn take(slf: &Bound<'_, Self>, message: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
+        if is_forked() {
+            // The response is the parent's.
+            return Done::get(py);
+        }
         let mut borrowed = slf.borrow_mut();
         let this = &mut *borrowed;
         let after = this.response.take(&mut this.exchange, message)?;

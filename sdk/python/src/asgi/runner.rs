@@ -11,7 +11,7 @@ use pyo3::{ffi, intern};
 
 use super::awaitable::thrown;
 use super::connection::AsgiConnection;
-use crate::log;
+use crate::{forked, log};
 
 /// A task's coroutine.
 #[pyclass(module = "tutti", weakref)]
@@ -48,6 +48,7 @@ impl Runner {
     /// Goes on with the application; what it waits for, or `None` at its end.
     fn step(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
         let py = slf.py();
+        forked::end_in_loop(py);
         let coroutine = slf.borrow().coroutine.clone_ref(py);
         let mut result = std::ptr::null_mut();
         // SAFETY: all three are live, and `result` is written.
@@ -56,7 +57,10 @@ impl Runner {
         // SAFETY: a new reference, or null with an exception set.
         let result = unsafe { Bound::from_owned_ptr_or_err(py, result) };
         match (outcome, result) {
-            (ffi::PySendResult::PYGEN_NEXT, Ok(waits)) => Some(waits.unbind()),
+            (ffi::PySendResult::PYGEN_NEXT, Ok(waits)) => {
+                forked::end_in_loop(py);
+                Some(waits.unbind())
+            }
             (_, result) => {
                 Self::end(slf, result);
                 None
@@ -66,6 +70,7 @@ impl Runner {
 
     fn end(slf: &Bound<'_, Self>, outcome: PyResult<Bound<'_, PyAny>>) {
         let py = slf.py();
+        forked::end(py, outcome.as_ref().err());
         let connection = {
             let mut this = slf.borrow_mut();
             this.is_over = true;

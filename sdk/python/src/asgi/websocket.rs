@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
-use tutti_worker::{Exchange, Incoming, Message, MessageOpcode, page};
+use tutti_worker::{Exchange, Incoming, Message, MessageOpcode, is_forked, page};
 
 use super::awaitable::{Done, Failed, Waiters, Waiting};
 use super::connection::{AsgiConnection, WaitReason};
@@ -465,6 +465,10 @@ impl WebSocket {
 
     fn send(slf: &Bound<'_, Self>, message: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
+        if is_forked() {
+            // The connection is the parent's.
+            return Done::get(py);
+        }
         if let Err(error) = slf.borrow_mut().take(py, message) {
             return Failed::make(py, error);
         }

@@ -20,6 +20,7 @@ use self::input::Input;
 use self::request::Environ;
 pub(crate) use self::request::Setting;
 use self::response::{Broken, Responder};
+use crate::forked;
 use crate::lifecycle::Target;
 use crate::link::Link;
 use crate::log;
@@ -58,6 +59,7 @@ impl Wsgi {
             return Served::Again;
         };
         let outcome = self.run(py, target, exchange);
+        forked::end(py, outcome.as_ref().err().and_then(Broken::raised));
         let is_whole = self.responder.borrow(py).is_whole();
         if let Err(error) = self.unlink(py) {
             log::exception(py, "cleaning up after a request", &error);
@@ -157,7 +159,13 @@ impl Wsgi {
             self.input = Py::new(py, Input::default())?;
             self.environ.set_input(py, &self.input)?;
         }
-        if references(&self.start_response) > 1 {
+        let is_kept = references(&self.start_response) > 1
+            || self
+                .responder
+                .borrow(py)
+                .given_write()
+                .is_some_and(|write| references(write) > 1);
+        if is_kept {
             self.responder.borrow_mut(py).forget();
             (self.responder, self.start_response) = Responder::make(py)?;
         }

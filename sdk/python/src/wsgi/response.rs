@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
-use tutti_worker::{Exchange, ResponseHeadError};
+use tutti_worker::{Exchange, ResponseHeadError, is_forked};
 
 use super::file::Regular;
 use crate::link::{Detached, Link};
@@ -28,6 +28,16 @@ pub(super) enum Broken {
     Raised(PyErr),
     /// The client has gone.
     ClientGone,
+}
+
+impl Broken {
+    /// The exception.
+    pub(super) fn raised(&self) -> Option<&PyErr> {
+        match self {
+            Self::Raised(error) => Some(error),
+            Self::ClientGone => None,
+        }
+    }
 }
 
 impl From<PyErr> for Broken {
@@ -71,6 +81,11 @@ impl Responder {
         Ok((responder.unbind(), start_response.unbind()))
     }
 
+    /// The object that `start_response` returns.
+    pub(super) fn given_write(&self) -> Option<&Py<PyAny>> {
+        self.write.as_ref()
+    }
+
     /// Lets go of what refers to itself: the application keeps this one.
     pub(super) fn forget(&mut self) {
         self.write = None;
@@ -108,9 +123,10 @@ impl Responder {
 
     /// Hands the head over, if that has not been done.
     pub(super) fn send_head(&mut self, py: Python<'_>) -> Result<(), Broken> {
-        if self.is_sent || self.is_finished {
+        if self.is_sent || self.is_finished || is_forked() {
             return Ok(());
         }
+        let exchange = self.link.get()?;
         let Some((status, fields)) = &self.head else {
             let message = "the application did not call `start_response` before its first bytes";
             return Err(PyAssertionError::new_err(message).into());
@@ -130,7 +146,6 @@ impl Responder {
             }
             pairs.push((name, value));
         }
-        let exchange = self.link.get()?;
         exchange
             .start(*status, pairs.iter().copied())
             .map_err(|error| unsendable(&error, &pairs))?;
@@ -146,6 +161,10 @@ impl Responder {
             return Ok(());
         }
         self.send_head(py)?;
+        if is_forked() {
+            // The response is the parent's; this process may go on to its own end.
+            return Ok(());
+        }
         let data = self.allowed(data);
         if data.is_empty() || (self.is_head && self.written > NEVER_WAITS) {
             return Ok(());
@@ -180,7 +199,7 @@ impl Responder {
     /// Sends a file from where it stands to its end.
     pub(super) fn send_file(&mut self, py: Python<'_>, regular: Regular) -> Result<(), Broken> {
         self.send_head(py)?;
-        if self.is_head {
+        if self.is_head || is_forked() {
             return Ok(());
         }
         let exchange = self.link.get()?;

@@ -136,7 +136,7 @@ $handler = function () use ($booted) {
         case 'time': set_time_limit(1); while (true) { }
         case 'fatal-shutdown': register_shutdown_function(function () { eval('class Twice {} class Twice {}'); }); echo 'ok'; return;
         case 'destructor': $loud = new Loud; echo 'body '; return;
-        case 'fork': $child = pcntl_fork(); if ($child === 0) { if (isset($_GET['exit'])) { exit(3); } echo 'child'; return; } pcntl_waitpid($child, $status); echo 'parent ', pcntl_wexitstatus($status); return;
+        case 'fork': $child = pcntl_fork(); if ($child === 0) { if (isset($_GET['exit'])) { exit(3); } if (isset($_GET['fatal'])) { eval('class Loud {} class Loud {}'); } echo 'child'; return; } pcntl_waitpid($child, $status); echo 'parent ', pcntl_wexitstatus($status); return;
         case 'kill': posix_kill(getmypid(), 9);
         case 'recycle': exit(0);
         case 'nested': try { tutti_handle_request(fn () => 1); } catch (\Error $error) { echo $error->getMessage(); } return;
