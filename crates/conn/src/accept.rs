@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use tutti_sys::proc::open_files_limit;
+pub use tutti_sys::remedy;
 
 use crate::listener::{Accepted, ListenerHold, Peer, SharedListener};
 

@@ -1,11 +1,13 @@
 //! Holds the decisions of the guards about a request, until its exchange has ended.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::Arc;
 
 use tutti_http::FieldLines;
 
 use crate::concurrency::Permit;
 use crate::cors;
+use crate::limit::RequestLimit;
 
 /// The decisions about one request. Most requests have none, and pay for nothing.
 #[derive(Debug, Default)]
@@ -15,14 +17,33 @@ pub struct Admission(OnceCell<Box<Decisions>>);
 struct Decisions {
     /// Permits of the concurrency limits.
     permits: RefCell<Vec<Permit>>,
+    /// The limits that have admitted the request.
+    passed: RefCell<Vec<Passed>>,
     /// Fields of the response, whatever answers.
     fields: RefCell<FieldLines>,
     /// The user, if a guard has identified one.
     user: RefCell<Vec<u8>>,
     /// A guard has authenticated the client, with or without a name.
     is_authenticated: Cell<bool>,
-    /// Only the server sets the CORS fields of the response.
-    says_of_origins: Cell<bool>,
+    /// The CORS fields of the response, and those that it varies by, if only the server sets them.
+    cors: RefCell<Option<FieldLines>>,
+}
+
+/// A limit that has admitted the request.
+#[derive(Debug)]
+struct Passed {
+    limit: Arc<RequestLimit>,
+    key: Box<[u8]>,
+    at: CountedAt,
+}
+
+/// The place where a limit counts a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedAt {
+    /// In the memory of this server.
+    Server,
+    /// In the limit's store.
+    Store,
 }
 
 impl Admission {
@@ -46,6 +67,24 @@ impl Admission {
     /// Holds a permit until then.
     pub fn hold(&self, permit: Permit) {
         self.decisions().permits.borrow_mut().push(permit);
+    }
+
+    /// True if the limit has counted and admitted the request under this key. The guards of an internal redirect or an error page may have the
+    /// same limit as those before; counted again, the request would compete with itself.
+    pub fn has_passed(&self, limit: &Arc<RequestLimit>, key: &[u8], at: CountedAt) -> bool {
+        let is_this =
+            |one: &Passed| Arc::ptr_eq(&one.limit, limit) && one.at == at && *one.key == *key;
+        let decisions = self.0.get();
+        decisions.is_some_and(|decisions| decisions.passed.borrow().iter().any(is_this))
+    }
+
+    /// Notes that the limit has admitted the request.
+    pub fn note_passed(&self, limit: &Arc<RequestLimit>, key: &[u8], at: CountedAt) {
+        self.decisions().passed.borrow_mut().push(Passed {
+            limit: Arc::clone(limit),
+            key: key.into(),
+            at,
+        });
     }
 
     /// Sets the user; the last guard counts.
@@ -91,9 +130,9 @@ impl Admission {
         let _ = fields.try_push(name.as_bytes(), value);
     }
 
-    /// Only the server sets the CORS fields from now on.
-    pub fn say_of_origins(&self) {
-        self.decisions().says_of_origins.set(true);
+    /// Sets the CORS fields of the response, in place of all others, earlier ones included.
+    pub fn set_cors(&self, fields: FieldLines) {
+        self.decisions().cors.replace(Some(fields));
     }
 
     /// Appends the fields of the response.
@@ -101,8 +140,9 @@ impl Admission {
         let Some(decisions) = self.0.get() else {
             return;
         };
-        if decisions.says_of_origins.get() {
+        if let Some(cors) = &*decisions.cors.borrow() {
             fields.retain(|name, _| !cors::is_said_here(name));
+            fields.append(cors);
         }
         fields.append(&decisions.fields.borrow());
     }

@@ -27,7 +27,7 @@ pub mod signed_link;
 pub mod token;
 pub mod valkey;
 
-pub use admission::Admission;
+pub use admission::{Admission, CountedAt};
 pub use concurrency::{Concurrency, Permit};
 pub use fleet_share::FleetShare;
 pub use guards::{ActionGuard, AuthKind, GuardTable};

@@ -10,6 +10,8 @@ pub fn stream_status(status: u16, is_websocket: bool) -> Option<u16> {
         // RFC 8441 §5, RFC 9220 §3: acceptance is any success.
         101 if is_websocket => Some(200),
         101 => None,
+        // Only a handshake that was accepted may look so.
+        200..300 if is_websocket => Some(400),
         // Three digits that are not a status, which `return` may send.
         0..100 => Some(500),
         100..1000 => Some(status),
@@ -121,6 +123,11 @@ mod tests {
             (1000, false, None),
             (101, false, None),
             (101, true, Some(200)),
+            (200, true, Some(400)),
+            (299, true, Some(400)),
+            (103, true, Some(103)),
+            (301, true, Some(301)),
+            (403, true, Some(403)),
         ] {
             assert_eq!(stream_status(status, is_websocket), expected, "{status}");
         }

@@ -89,6 +89,11 @@ impl Http2Stream {
         self.may_trail.set(true);
     }
 
+    /// Returns the status with which a response of this one is sent; `None` if the protocol cannot express it.
+    pub fn sent_status(&self, status: u16) -> Option<u16> {
+        stream_status(status, self.kind.is_websocket)
+    }
+
     /// Sets the error code for an incomplete response.
     pub fn abort_with(&self, reason: Http2Code) {
         self.abort_reason.set(reason);
@@ -208,7 +213,7 @@ impl Http2Stream {
     /// Sends a head, interim or not.
     fn begin(&self, core: &mut Core, head: &OutgoingHead) -> Result<(), Gone> {
         let is_websocket = self.kind.is_websocket;
-        let status = stream_status(head.status, is_websocket).ok_or(Gone::Closed)?;
+        let status = self.sent_status(head.status).ok_or(Gone::Closed)?;
         let stream = core.streams.get(&self.number);
         if stream.is_none_or(|one| one.is_reset) {
             return Err(Gone::Closed);

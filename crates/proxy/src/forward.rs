@@ -359,8 +359,7 @@ impl<C: Client> Forwarding<'_, C> {
     /// Notes a failure of the claimed server.
     fn blame(&self, claim: &ServerClaim, failure: &UpstreamError) {
         self.log_failure(Some(claim.server().name()), &failure.to_string());
-        // A call whose own deadline has passed is not a failure of the server that ends it.
-        if !failure.is_of_request() && claim.failed(now_millis()) {
+        if !failure.spares_server() && claim.failed(now_millis()) {
             let upstream = self.request.upstream();
             self.client.log(Level::Warn, &rest_line(upstream, claim));
         }

@@ -261,10 +261,8 @@ impl<C: Client> Exchange<'_, C> {
         let Some(upload) = self.link.outgoing.upload() else {
             return Ok(());
         };
-        // Sent alone, so that it does not count as the beginning of the answer.
         self.has_begun |= self.client.unsent() > 0;
-        upload.send_continue(self.client);
-        Ok(self.client.flush().await?)
+        Ok(upload.send_continue(self.client).await?)
     }
 
     /// Reads until the head of the final answer has been received; returns its length.
@@ -283,7 +281,7 @@ impl<C: Client> Exchange<'_, C> {
                                 self.send_continue().await?;
                             }
                             self.count_interim(length)?;
-                            self.pass_interim_on(length);
+                            self.pass_interim_on(length).await?;
                             self.received.drain(..length);
                             self.head.reset();
                         }
@@ -302,7 +300,7 @@ impl<C: Client> Exchange<'_, C> {
         }
     }
 
-    /// Bounds the interim responses of a request together as one head is: they wait in memory for a client that does not read.
+    /// Bounds the interim responses of a request together as one head is: each extends the server's timeout.
     fn count_interim(&mut self, length: usize) -> Result<(), UpstreamError> {
         let most = self.request.upstream().options().max_head_size;
         self.interim_bytes += length;
@@ -337,16 +335,18 @@ impl<C: Client> Exchange<'_, C> {
         self.link.without_answer().unwrap_or(UpstreamError::Closed)
     }
 
-    /// Passes on an interim answer, except a 100 that the client has had already; HTTP/1.0 has none (RFC 9110 §15.2).
-    fn pass_interim_on(&mut self, length: usize) {
+    /// Passes on an interim answer, except a 100 that the client has had already; HTTP/1.0 has none (RFC 9110 §15.2). All of it is sent, so
+    /// that it does not count as the beginning of the answer.
+    async fn pass_interim_on(&mut self, length: usize) -> Result<(), Gone> {
         let view = self.head.view(&self.received);
         debug_assert_eq!(view.length(), length);
         if view.status() == 100 || self.request.view.version() == Version::Http10 {
-            return;
+            return Ok(());
         }
         let of_connection = PerConnection::of(view.fields());
         let fields = end_to_end(&view, &of_connection);
         self.client.interim(view.status(), fields);
+        self.client.flush().await
     }
 
     /// Sends 101 with the protocol that the server names.

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
+use tutti_conn::output::Gone;
 use tutti_gateway::fastcgi::{self, ONLY_REQUEST};
 use tutti_http::{LAST_CHUNK, RequestFraming, Trailers, write_chunk_head};
 use tutti_upstream::UpstreamConnection;
@@ -116,9 +117,16 @@ impl<B: RequestBody> Upload<B> {
         !self.has_ended && self.body.awaits_continue()
     }
 
-    /// Sends 100 (Continue) to the client.
-    pub(crate) fn send_continue<C: Client<Body = B>>(&mut self, client: &mut C) {
+    /// Sends 100 (Continue) to the client: all of it, so that it does not count as the beginning of the answer.
+    ///
+    /// # Errors
+    /// The client has disconnected, or takes nothing.
+    pub(crate) async fn send_continue<C: Client<Body = B>>(
+        &mut self,
+        client: &mut C,
+    ) -> Result<(), Gone> {
         client.send_continue(&mut self.body);
+        client.flush().await
     }
 
     /// Starts the client's read timeout, also if it waits for 100 (Continue).

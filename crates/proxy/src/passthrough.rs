@@ -104,7 +104,7 @@ impl<'c> ServerSearch<'c> {
         let options = upstream.options();
         let (name, server) = (upstream.name(), claim.server().name());
         client.log_limited(&format!("upstream \"{name}\": server {server}: {failure}"));
-        if claim.failed(now_millis()) {
+        if !failure.spares_server() && claim.failed(now_millis()) {
             client.log(Level::Warn, &rest_line(upstream, claim));
         }
         let status = failure.status();

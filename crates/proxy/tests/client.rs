@@ -179,6 +179,15 @@ impl Client for Recorder {
 /// A server that reads a request, sends `answer`, and closes the connection when `close` receives a message, or at once. Returns the
 /// request.
 fn server(answer: &'static str, close: Option<Receiver<()>>) -> (SocketAddr, Receiver<Vec<u8>>) {
+    server_with_rest(answer, close, "")
+}
+
+/// The same for a server that sends `rest` before it closes.
+fn server_with_rest(
+    answer: &'static str,
+    close: Option<Receiver<()>>,
+    rest: &'static str,
+) -> (SocketAddr, Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, heard) = channel();
@@ -191,6 +200,7 @@ fn server(answer: &'static str, close: Option<Receiver<()>>) -> (SocketAddr, Rec
         if let Some(close) = close {
             let _ = close.recv();
         }
+        stream.write_all(rest.as_bytes()).unwrap();
         sender.send(request).unwrap();
     });
     (address, heard)
@@ -279,6 +289,30 @@ fn an_answer_that_breaks_off_is_taken_back_from_a_client_that_has_none_of_it() {
     assert_eq!(ending.unwrap(), "failed 502");
     assert_eq!((&*client.waiting, client.abandoned), ("", None));
     assert!(client.log.borrow()[0].contains("in the middle of its answer"));
+}
+
+/// The client has taken it, but it is not part of the answer: another server could be asked, and the client can get an error.
+#[test]
+fn an_interim_answer_is_not_the_beginning_of_the_answer() {
+    for (interim, ending) in [
+        ("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", ""),
+        ("HTTP/1.1 102 Processing\r\n\r\n", "no head"),
+    ] {
+        let (takes, taken) = channel();
+        let (address, _heard) = server_with_rest(interim, Some(taken), ending);
+        let mut client = Recorder {
+            takes: Some(takes),
+            ..Recorder::default()
+        };
+        let servers = format!(r#"{{"servers": {{"{address}": {{}}}}}}"#);
+        assert_eq!(get(&mut client, &servers).unwrap(), "failed 502");
+        assert_eq!((&*client.waiting, client.abandoned), ("", None));
+        assert!(
+            interim.contains(client.taken.trim_end()),
+            "{}",
+            client.taken
+        );
+    }
 }
 
 #[test]

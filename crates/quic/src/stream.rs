@@ -157,6 +157,11 @@ impl QuicStream {
         self.may_trail.set(true);
     }
 
+    /// Returns the status with which a response of this one is sent; `None` if the protocol cannot express it.
+    pub fn sent_status(&self, status: u16) -> Option<u16> {
+        stream_status(status, self.kind.is_websocket)
+    }
+
     /// Sets the error code for an incomplete response.
     pub fn abort_with(&self, code: Code) {
         self.abort_code.set(code);
@@ -381,7 +386,7 @@ impl QuicStream {
     /// Begins the response with its head.
     fn begin(&self, sending: &mut Sending, head: &OutgoingHead) -> Result<(), Gone> {
         let is_websocket = self.kind.is_websocket;
-        let status = stream_status(head.status, is_websocket).ok_or(Gone::Closed)?;
+        let status = self.sent_status(head.status).ok_or(Gone::Closed)?;
         let mut fields = StreamFields::of(head, is_websocket);
         let valid = fields
             .by_ref()

@@ -17,6 +17,7 @@ use tutti_config::model;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_guard::{AuthKind, cors};
+use tutti_http::FieldLines;
 use tutti_http::edits::{Edit, is_alias};
 use tutti_routing::RequestInfo as _;
 
@@ -134,23 +135,27 @@ async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
 
 /// Notes the CORS fields of the response; returns an answer to a preflight.
 fn other_origins(request: &Request<'_>, cors: &model::Cors) -> Option<GuardResponse> {
-    let admission = &request.exchange.admission;
-    admission.say_of_origins();
+    let mut fields = FieldLines::new();
+    // A value may contain text of the client, but no line break.
+    let mut put = |name: &'static str, value: &[u8]| {
+        let _ = fields.try_push(name.as_bytes(), value);
+    };
     let origin = request.view.get_all(b"Origin").next();
     let asked = request
         .view
         .get_all(b"Access-Control-Request-Method")
         .next();
-    let Some((origin, _)) = origin.zip(asked).filter(|_| request.method() == b"OPTIONS") else {
-        cors::answer(cors, origin, &mut |name, value| admission.add(name, value));
-        return None;
-    };
-    let headers = request
-        .view
-        .get_all(b"Access-Control-Request-Headers")
-        .next();
-    cors::preflight(cors, origin, headers, &mut |name, value| {
-        admission.add(name, value);
-    });
-    Some(GuardResponse::of(204))
+    let preflight = origin.zip(asked).filter(|_| request.method() == b"OPTIONS");
+    match preflight {
+        None => cors::answer(cors, origin, &mut put),
+        Some((origin, _)) => {
+            let headers = request
+                .view
+                .get_all(b"Access-Control-Request-Headers")
+                .next();
+            cors::preflight(cors, origin, headers, &mut put);
+        }
+    }
+    request.exchange.admission.set_cors(fields);
+    preflight.map(|_| GuardResponse::of(204))
 }

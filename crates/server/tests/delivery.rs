@@ -122,6 +122,55 @@ fn an_internal_redirect_serves_a_file_and_keeps_the_fields_that_nginx_keeps() {
     assert!(log.is_empty() || log.contains("POST /file 200"), "{log}");
 }
 
+/// The guards of the second action were asked about the same request: it competed with itself, and had the CORS fields of both.
+#[test]
+fn guards_count_a_request_once_when_another_is_answered_in_its_place() {
+    let backend = answering(leading);
+    let cors = |exposed: &str| {
+        format!(r#""cors": {{"origins": ["https://a.example"], "expose": ["{exposed}"]}}"#)
+    };
+    let routes = format!(
+        r#"{{
+            "main": [
+                {{"match": {{"uri": "/pass"}}, "action": {{"pass": "routes/inner", "limit": "all"}}}},
+                {{"match": {{"uri": "/page"}}, "action": {{"return": 410, "limit": "all",
+                    "error_pages": {{"410": {{"return": 200, "limit": "all"}}}}}}}},
+                {{"action": {{"proxy": "http://BACKEND", "internal": "routes/files", "limit": "all", {}}}}}
+            ],
+            "inner": [{{"action": {{"return": 200, "limit": "all"}}}}],
+            "files": [{{"action": {{"share": "FOLDER/private$uri", "prefix": "/protected", "limit": "all", {}}}}}]
+        }}, "limits": {{"all": {{"concurrent": 1, "rate": "1r/d", "burst": 2, "announce": true}}}}"#,
+        cors("X-Outer"),
+        cors("X-Inner")
+    );
+    for (path, status) in [("/file", 200), ("/pass", 200), ("/page", 200)] {
+        let site = site(&backend, "", &routes);
+        site.write("private/a b.txt", "0123456789");
+        // Three may come at once.
+        for remaining in [2, 1, 0] {
+            let reply = site.request("GET", path, "Origin: https://a.example\r\n");
+            assert_eq!(reply.status, status, "{path}");
+            let fields = |name: &str| {
+                let lines = reply.head.lines();
+                let values = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+                values.map(str::to_owned).collect::<Vec<_>>()
+            };
+            let left = format!("\"all\";r={remaining};t=");
+            let quotas = fields("RateLimit");
+            assert!(
+                quotas.len() == 1 && quotas[0].starts_with(&left),
+                "{path}: {quotas:?}"
+            );
+            if path == "/file" {
+                assert_eq!(fields("Access-Control-Allow-Origin"), ["https://a.example"]);
+                assert_eq!(fields("Access-Control-Expose-Headers"), ["X-Inner"]);
+                assert_eq!(fields("Vary"), ["Origin"]);
+            }
+        }
+        assert_eq!(site.request("GET", path, "").status, 429, "{path}");
+    }
+}
+
 #[test]
 fn clients_and_bad_paths_do_not_get_where_answers_lead() {
     let backend = answering(leading);

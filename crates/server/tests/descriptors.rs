@@ -1,4 +1,4 @@
-//! Descriptors used up: connections wait, no thread spins, and everything works afterwards. Alone in its process, whose limit it lowers.
+//! Descriptors used up: connections wait, no thread spins, and everything works afterwards. Alone in their process, whose limit they lower.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,10 +6,12 @@ mod support;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use support::Site;
+use support::backend::Backend;
 use tutti_testkit::{client::Client, wait_until};
 
 fn open_descriptors() -> u64 {
@@ -39,8 +41,12 @@ fn is_asleep(stat: &File) -> bool {
     text.rsplit_once(") ").unwrap().1.starts_with('S')
 }
 
+/// Held by each test, because they lower the limit of their process.
+static LIMIT: Mutex<()> = Mutex::new(());
+
 #[test]
 fn connections_wait_while_there_are_no_descriptors() {
+    let _limit = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
     let site = Site::sharing("{}");
     site.write("a", "x");
     let address = site.address();
@@ -95,5 +101,43 @@ fn connections_wait_while_there_are_no_descriptors() {
     for mut client in waiting {
         client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.response("GET").status, 200);
+    }
+}
+
+/// A lack of descriptors counted as a failure of each server, so that all of them rested when it was over.
+#[test]
+fn servers_are_not_blamed_for_a_lack_of_descriptors() {
+    let _limit = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let (one, two) = (Backend::echoing("one"), Backend::echoing("two"));
+    let (first, second) = (one.address, two.address);
+    let site = Site::new(1, |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/own"}}, "action": {{"return": 204}}}}, {{"action": {{"pass": "upstreams/u"}}}}],
+                 "upstreams": {{"u": {{"servers": {{"{first}": {{}}, "{second}": {{}}}},
+                                       "health_check": {{"interval": 0.1, "fails": 1}}}}}}}}"#
+        )
+    });
+    let mut client = site.connect();
+    client.send("GET /own HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("GET").status, 204);
+    let before = getrlimit(Resource::Nofile);
+    let none = Rlimit {
+        current: Some(0),
+        maximum: before.maximum,
+    };
+    setrlimit(Resource::Nofile, none).unwrap();
+    site.log
+        .wait_for("servers cannot be checked: cannot connect: Too many open files");
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let status = client.response("GET").status;
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert_eq!(status, 503);
+    site.log
+        .wait_for("(os error 24); raise the limit of open files");
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("GET").status, 200);
+    for line in site.log.lines().iter() {
+        assert!(!line.contains("gets no requests"), "{line}");
     }
 }

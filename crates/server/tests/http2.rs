@@ -16,6 +16,7 @@ use h2::client::SendRequest;
 use http::{HeaderMap, Method, Request, StatusCode};
 use support::Site;
 use support::app::App;
+use support::backend::Backend;
 use support::frames::{
     ACK, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, OK, PING, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, block, frame, get,
@@ -714,6 +715,56 @@ fn other_protocols_and_broken_handshakes_are_refused() {
             assert_eq!(answer.unwrap().status, status);
         }
     });
+}
+
+/// Any success accepts an extended CONNECT (RFC 8441 §5), so that a browser took a file for the frames of a WebSocket.
+#[test]
+fn only_101_accepts_a_websocket() {
+    let backend = Backend::answering("HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nno");
+    let address = backend.address;
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "access_log": {{"path": "{folder}/access.log", "format": "$uri $status"}},
+                 "routes": [{{"match": {{"uri": "/return"}}, "action": {{"return": 204}}}},
+                            {{"match": {{"uri": "/moved"}}, "action": {{"return": 301, "location": "/return"}}}},
+                            {{"match": {{"uri": "/proxy"}}, "action": {{"proxy": "http://{address}"}}}},
+                            {{"action": {{"share": "{folder}$uri"}}}}]}}"#
+        )
+    });
+    site.write("file", "content");
+    let cases = [
+        ("/file", 400),
+        ("/file?part", 400),
+        ("/return", 400),
+        ("/moved", 301),
+        ("/proxy", 400),
+        ("/none", 404),
+    ];
+    with_client(site.address(), |client| async move {
+        for (target, status) in cases {
+            let mut fields = vec![("sec-websocket-version", "13")];
+            if target.ends_with("?part") {
+                fields.push(("range", "bytes=1-2"));
+            }
+            let mut request = request("CONNECT", target, &fields);
+            let protocol = h2::ext::Protocol::from_static("websocket");
+            request.extensions_mut().insert(protocol);
+            let answer = exchange(&client, request, vec![]).await;
+            assert_eq!(answer.unwrap().status, status, "{target}");
+        }
+    });
+    let logged = cases.map(|(target, status)| {
+        let path = target.trim_end_matches("?part");
+        format!("{path} {status}\n")
+    });
+    let log = || std::fs::read_to_string(site.path().join("access.log")).unwrap();
+    wait_until("all of them are logged", || {
+        log().lines().count() == cases.len()
+    });
+    assert_eq!(log(), logged.concat());
+    site.log
+        .wait_for("the response to a WebSocket handshake has the status 201");
 }
 
 #[test]

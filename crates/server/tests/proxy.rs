@@ -246,6 +246,38 @@ fn answers_without_a_body_end_with_their_head() {
     assert_eq!(backend.connections(), 1);
 }
 
+/// A client that had an interim answer, or the configured hints, lost its connection when the server failed.
+#[test]
+fn a_server_that_fails_after_an_interim_answer_is_replaced() {
+    for ending in ["", "no head at all\r\n\r\n"] {
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let receiver = std::sync::Mutex::new(receiver);
+        let failing = Backend::new(move |peer| {
+            peer.request();
+            peer.send("HTTP/1.1 103 Early Hints\r\nLink: </b.css>\r\n\r\n");
+            receiver.lock().unwrap().recv().unwrap();
+            peer.send(ending);
+        });
+        let backup = Backend::echoing("backup");
+        let (failing, backup) = (failing.address, backup.address);
+        let site = Site::new(1, move |_| {
+            format!(
+                r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"http": {{"early_hints": "always"}}}},
+                     "routes": [{{"action": {{"pass": "upstreams/u", "early_hints": "</a.css>"}}}}],
+                     "upstreams": {{"u": {{"servers": {{"{failing}": {{}}, "{backup}": {{"backup": true}}}}}}}}}}"#
+            )
+        });
+        let mut client = site.connect();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        for link in ["</a.css>", "</b.css>"] {
+            let hints = client.response("GET");
+            assert_eq!((hints.status, hints.field("Link")), (103, Some(link)));
+        }
+        sender.send(()).unwrap();
+        assert_eq!(client.response("GET").text(), "backup GET / HTTP/1.1");
+    }
+}
+
 #[test]
 fn errors_of_a_server_are_502_or_504_with_the_reason() {
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "a".repeat(70_000));

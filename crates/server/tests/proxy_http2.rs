@@ -510,6 +510,26 @@ fn failures_become_grpc_statuses() {
     }
 }
 
+/// 100 (Continue) counted as the beginning of the answer, so that the client lost its connection.
+#[test]
+fn a_failure_after_100_is_an_answer() {
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
+    let receiver = std::sync::Mutex::new(receiver);
+    let server = frames(move |_, stream| {
+        receiver.lock().unwrap().recv().unwrap();
+        // INTERNAL_ERROR.
+        frame(RST_STREAM, 0, stream, &2_u32.to_be_bytes())
+    });
+    let site = site(server.address, r#""request_buffering": false"#);
+    let mut client = site.connect();
+    client.send(
+        "POST /x HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(client.response("POST").status, 100);
+    sender.send(()).unwrap();
+    assert_eq!(client.response("POST").status, 502);
+}
+
 #[test]
 fn a_server_of_http1_is_a_failure_with_its_reason() {
     let server = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");

@@ -43,6 +43,19 @@ pub fn os_code(error: &io::Error) -> Option<i32> {
     os_code(&context.source)
 }
 
+/// Returns the remedy if a socket could not be opened, connected or accepted because this machine has no more of a resource, which says
+/// nothing about the other end; `None` for other errors.
+pub fn remedy(error: &io::Error) -> Option<&'static str> {
+    Some(match error.raw_os_error()? {
+        libc::EMFILE => "raise the limit of open files (LimitNOFILE, ulimit -n)",
+        libc::ENFILE => "raise fs.file-max",
+        // connect(2): all local ports are in use.
+        libc::EADDRNOTAVAIL => "widen net.ipv4.ip_local_port_range",
+        libc::ENOBUFS | libc::ENOMEM => "the kernel has no memory for another connection",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,4 +43,4 @@ pub mod tcp;
 pub mod time;
 pub mod title;
 
-pub use error::{ErrorContext, os_code};
+pub use error::{ErrorContext, os_code, remedy};

@@ -59,7 +59,8 @@ impl UpstreamConnection {
         config: fn(&ClientTls) -> Arc<ClientConfig>,
     ) -> Result<UpstreamConnection, UpstreamError> {
         let address = server.endpoint().map_err(UpstreamError::Connect)?;
-        let mut socket = connect(&address).await.map_err(UpstreamError::Connect)?;
+        let connected = connect(&address).await;
+        let mut socket = connected.map_err(|error| UpstreamError::of_connect(error, &address))?;
         if !greeting.is_empty() {
             let sent = socket.write_all(greeting).await;
             sent.map_err(UpstreamError::Connect)?;

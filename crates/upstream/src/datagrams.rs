@@ -25,15 +25,17 @@ impl UpstreamDatagrams {
     /// # Errors
     /// There is no free descriptor, or no route to the server.
     pub fn open(server: &GroupServer) -> Result<Self, UpstreamError> {
+        let endpoint = server.endpoint().map_err(UpstreamError::Connect)?;
         let connect = || {
-            let Address::Inet(address) = server.endpoint()? else {
+            let Address::Inet(address) = endpoint else {
                 return Err(io::ErrorKind::Unsupported.into());
             };
             let socket = BlockingSocket::from(datagrams::socket(&Recipient::Inet(address))?);
             socket.connect(address)?;
             UdpSocket::from_std(socket)
         };
-        connect().map(Self).map_err(UpstreamError::Connect)
+        let connected = connect().map(Self);
+        connected.map_err(|error| UpstreamError::of_connect(error, &endpoint))
     }
 
     /// Sends a datagram, or returns why it is not sent. A refused connection is reported for an earlier one (udp(7)).

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use tutti_config::model::RetryFailure;
+use tutti_dialer::Address;
 
 /// Why a server gave no complete answer. Never the client's fault.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +13,14 @@ pub enum UpstreamError {
     /// It does not accept a connection.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
+    /// This machine cannot open a connection.
+    #[error("cannot connect: {source}; {remedy}")]
+    Exhausted {
+        /// The system's error.
+        source: io::Error,
+        /// The limit to raise.
+        remedy: &'static str,
+    },
     /// It did not accept a connection in time.
     #[error("no connection within {0:?}")]
     ConnectTimeout(Duration),
@@ -75,6 +84,19 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
+    /// The failure of a connection to this address.
+    pub(crate) fn of_connect(source: io::Error, address: &Address) -> Self {
+        let is_v6 = matches!(address, Address::Inet(address) if address.is_ipv6());
+        match tutti_sys::remedy(&source) {
+            // Where IPv6 is switched off, this error is permanent, and the server cannot be reached.
+            Some(_) if is_v6 && source.kind() == io::ErrorKind::AddrNotAvailable => {
+                Self::Connect(source)
+            }
+            Some(remedy) => Self::Exhausted { source, remedy },
+            None => Self::Connect(source),
+        }
+    }
+
     /// The status for a client that has received nothing yet.
     pub fn status(&self) -> u16 {
         match self {
@@ -83,6 +105,7 @@ impl UpstreamError {
             | UpstreamError::ReadTimeout { .. }
             | UpstreamError::Overdue { .. } => 504,
             UpstreamError::Status(status) => *status,
+            UpstreamError::Exhausted { .. } => 503,
             _ => 502,
         }
     }
@@ -100,15 +123,16 @@ impl UpstreamError {
         }
     }
 
-    /// True if the failure is about this request, and does not count against the server. A server that refuses
+    /// True if the failure does not count against the server, because it is about this request or this machine. A server that refuses
     /// this request or has too many of this client (4xx) works, and a slow client can use up the time for its own request.
-    pub fn is_of_request(&self) -> bool {
+    pub fn spares_server(&self) -> bool {
         matches!(
             self,
             UpstreamError::Reset {
                 is_cancelled: true,
                 ..
-            } | UpstreamError::Status(..500)
+            } | UpstreamError::Exhausted { .. }
+                | UpstreamError::Status(..500)
                 | UpstreamError::Overdue { .. }
         )
     }
@@ -120,5 +144,33 @@ impl UpstreamError {
             UpstreamError::Receive { received, .. } => *received == 0,
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_lack_of_this_machine_is_not_the_servers_failure() {
+        let failure = |errno: Errno, address: &str| {
+            let address = Address::Inet(address.parse().unwrap());
+            let failure = UpstreamError::of_connect(errno.into(), &address);
+            (failure.spares_server(), failure.status())
+        };
+        for errno in [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::ADDRNOTAVAIL,
+            Errno::NOBUFS,
+            Errno::NOMEM,
+        ] {
+            assert_eq!(failure(errno, "127.0.0.1:1"), (true, 503), "{errno}");
+        }
+        assert_eq!(failure(Errno::MFILE, "[::1]:1"), (true, 503));
+        assert_eq!(failure(Errno::ADDRNOTAVAIL, "[::1]:1"), (false, 502));
+        assert_eq!(failure(Errno::CONNREFUSED, "127.0.0.1:1"), (false, 502));
     }
 }

@@ -200,6 +200,20 @@ fn a_store_counts_exactly_for_all_servers() {
 }
 
 #[test]
+fn a_store_counts_a_request_once_when_another_is_answered_in_its_place() {
+    let valkey = Valkey::start();
+    let server = Server::start(&ServerOptions::default());
+    let mut config = counted(&server, &valkey, &json!({}));
+    config["routes"] = json!([{"action": {
+        "limit": "api", "return": 410,
+        "error_pages": {"410": {"return": 200, "limit": "api"}},
+    }}]);
+    server.put("/config", &config);
+    wait_until_connected(&server, true);
+    assert_eq!(admitted(&server, "once", 12), 10);
+}
+
+#[test]
 fn names_of_keys_are_short_and_end_by_themselves_whatever_clients_send() {
     let valkey = Valkey::start();
     let server = started(&valkey, &json!({}));

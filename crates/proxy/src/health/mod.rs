@@ -17,7 +17,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tutti_config::model::{HealthCheckOptions, HealthQuestion, UpstreamAddress, UpstreamProtocol};
 use tutti_conn::clock::now_millis;
 use tutti_log::Level;
-use tutti_upstream::{GroupServer, ServerGroup, ServerHealth, ServerStatus, UpstreamConnection};
+use tutti_upstream::{
+    GroupServer, ServerGroup, ServerHealth, ServerStatus, UpstreamConnection, UpstreamError,
+};
 
 use crate::cgi::frame::write_announcement;
 
@@ -32,6 +34,7 @@ pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions,
     let rules = Arc::new(rules);
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut is_hopeless = false;
+    let mut is_lacking = false;
     loop {
         let begun = Instant::now();
         let mut round = JoinSet::new();
@@ -41,13 +44,27 @@ pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions,
             round.spawn(async move {
                 // The semaphore is never closed.
                 let _permit = room.acquire().await;
-                let outcome = ask(&upstream, &server, &rules).await;
+                let outcome = match ask(&upstream, &server, &rules).await {
+                    Ok(()) => Ok(()),
+                    Err(CheckError::Server(why)) => Err(why),
+                    Err(CheckError::Machine(why)) => return Some(why),
+                };
                 if let Some(health) = server.checked(outcome.clone(), &rules, now_millis()) {
                     log_change(&upstream, &server, health, &rules, outcome.err(), &report);
                 }
+                None
             });
         }
-        while round.join_next().await.is_some() {}
+        let mut lack = None;
+        while let Some(ended) = round.join_next().await {
+            lack = lack.or(ended.ok().flatten());
+        }
+        let was_lacking = std::mem::replace(&mut is_lacking, lack.is_some());
+        if let Some(why) = lack.filter(|_| !was_lacking) {
+            let name = upstream.name();
+            let text = format!("upstream \"{name}\": servers cannot be checked: {why}");
+            report(Level::Error, &text);
+        }
         let all = upstream.status(now_millis());
         let is_failing = |server: &ServerStatus| {
             let checks = server.checks.as_ref();
@@ -66,24 +83,41 @@ pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions,
     }
 }
 
+/// Why a check did not succeed.
+enum CheckError {
+    /// The server fails.
+    Server(String),
+    /// This machine cannot open a connection, which says nothing about the server.
+    Machine(String),
+}
+
+impl From<String> for CheckError {
+    fn from(why: String) -> Self {
+        Self::Server(why)
+    }
+}
+
 /// Checks one server once.
 async fn ask(
     upstream: &ServerGroup,
     server: &GroupServer,
     rules: &HealthCheckOptions,
-) -> Result<(), String> {
+) -> Result<(), CheckError> {
     let asked = async {
         let mut greeting = Vec::new();
         if let Some(version) = upstream.options().proxy_protocol {
             write_announcement(&mut greeting, version, None);
         }
         let opened = UpstreamConnection::open(server, &greeting).await;
-        let connection = opened.map_err(|failure| failure.to_string())?;
+        let connection = opened.map_err(|failure| match failure {
+            UpstreamError::Exhausted { .. } => CheckError::Machine(failure.to_string()),
+            failure => CheckError::Server(failure.to_string()),
+        })?;
         match rules.question() {
             HealthQuestion::Connection => Ok(()),
             HealthQuestion::Grpc(service) => {
                 let asked = (service, &*host(server));
-                http::ask_grpc(upstream, connection, asked).await
+                Ok(http::ask_grpc(upstream, connection, asked).await?)
             }
             HealthQuestion::Request(uri) => {
                 let host = rules.host.clone().unwrap_or_else(|| host(server));
@@ -100,12 +134,12 @@ async fn ask(
                 };
                 is_good
                     .then_some(())
-                    .ok_or(format!("its answer is {status}"))
+                    .ok_or_else(|| format!("its answer is {status}").into())
             }
         }
     };
     let in_time = timeout(rules.timeout, asked).await;
-    in_time.unwrap_or_else(|_| Err(format!("no answer within {:?}", rules.timeout)))
+    in_time.unwrap_or_else(|_| Err(format!("no answer within {:?}", rules.timeout).into()))
 }
 
 /// Logs a changed health.

@@ -160,7 +160,7 @@ impl<C: Client> Exchange<'_, C> {
             // A stream of messages may pause; the server's timeout limits this, too.
             upload.stop_clock();
             if upload.awaits_continue() {
-                upload.send_continue(self.client);
+                upload.send_continue(self.client).await?;
             }
         }
         let answer = self

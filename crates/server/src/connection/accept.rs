@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use tokio::io::Interest;
-use tutti_conn::accept::{Batch, DescriptorCeiling, accept_batch};
+use tutti_conn::accept::{Batch, DescriptorCeiling, accept_batch, remedy};
 use tutti_conn::clock::now_millis;
 use tutti_conn::connection_limits::ClientKey;
 use tutti_conn::counters::ThreadCounters;
@@ -174,15 +174,12 @@ fn log_held(local: &Local, listener: &SharedListener, limit: &LineLimit) {
 
 /// Logs, limited by `limit`, that connections wait.
 fn log_lack(local: &Local, listener: &SharedListener, errno: Errno, limit: &LineLimit) {
-    let hint = match errno {
-        Errno::MFILE => "; raise the limit of open files (LimitNOFILE, ulimit -n)",
-        Errno::NFILE => "; raise fs.file-max",
-        _ => "",
-    };
+    let error = std::io::Error::from(errno);
+    let remedy = remedy(&error).map(|remedy| format!("; {remedy}"));
     let message = format!(
-        "cannot accept on \"{}\": {}; connections wait{hint}",
+        "cannot accept on \"{}\": {error}; connections wait{}",
         listener.name,
-        std::io::Error::from(errno)
+        remedy.unwrap_or_default()
     );
     if limit.admit(&message, now_millis()).is_some() {
         local.log(Level::Alert, &message);

@@ -25,6 +25,7 @@ use tutti_routing::{
 };
 
 use crate::exchange::Exchange;
+use crate::exchange::channel::Channel;
 use crate::exchange::client::ClientSide;
 use crate::exchange::refusals;
 use crate::exchange::respond::{self, Page, Persistence};
@@ -308,11 +309,29 @@ impl<'a> Request<'a> {
 
     /// Logs the request, whose response has been produced, and records its span. `head` has the fields of the response's head.
     pub(crate) fn finished(&self, status: u16, body_bytes: u64, head: &FieldLines) {
+        let status = self.sent_status(status);
         if self.snapshot.tracer.is_some() {
             let duration = self.arrived().elapsed();
             self.exchange.traced.end(status, duration);
         }
         self.log_access(status, body_bytes, head);
+    }
+
+    /// The status that the client gets instead of this one: on a stream, a success would accept a WebSocket. Logs this.
+    fn sent_status(&self, status: u16) -> u16 {
+        let Channel::Stream(stream) = &self.client.channel else {
+            return status;
+        };
+        // Logs show the status of HTTP/1 for a WebSocket in every protocol.
+        let sent = stream.sent_status(status).filter(|_| status != 101);
+        let sent = sent.unwrap_or(status);
+        if sent == 400 && sent != status {
+            let reason = format!(
+                "the response to a WebSocket handshake has the status {status} instead of 101"
+            );
+            refusals::refused(&self.client.local, self, sent, &reason);
+        }
+        sent
     }
 
     /// Called when the client has disconnected, or was given up, before there was a response. Its line has nginx's status: 400 if its body

@@ -68,6 +68,11 @@ impl Stream {
         either!(self, stream => stream.expect_trailers())
     }
 
+    /// Returns the status with which a response of this one is sent; `None` if the protocol cannot express it.
+    pub(crate) fn sent_status(&self, status: u16) -> Option<u16> {
+        either!(self, stream => stream.sent_status(status))
+    }
+
     /// Sets the reason for the end of an incomplete response, which is converted for HTTP/3.
     pub(crate) fn abort_with(&self, reason: Http2Code) {
         match self {

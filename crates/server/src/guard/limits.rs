@@ -1,9 +1,10 @@
 //! Limits on requests: `limit` of an action.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tutti_conn::connection_limits::ClientKey;
-use tutti_guard::{Bound, Quota, RequestLimit, Taken};
+use tutti_guard::{Bound, CountedAt, Quota, RequestLimit, Taken};
 use tutti_http::FieldLines;
 use tutti_pool::Level;
 use tutti_routing::{RequestInfo as _, Seen};
@@ -21,11 +22,11 @@ pub(super) enum Pace {
     Asked,
 }
 
-/// Counts a request for a limit.
+/// Counts a request for a limit, unless that has been done.
 pub(super) fn pass(
     request: &Request<'_>,
     plan: &Plan,
-    limit: &RequestLimit,
+    limit: &Arc<RequestLimit>,
 ) -> Result<Pace, GuardResponse> {
     let mut key = request.client.local.buffers.take();
     let outcome = match write_key(request, plan, limit, &mut key) {
@@ -37,7 +38,29 @@ pub(super) fn pass(
     outcome
 }
 
-fn count(request: &Request<'_>, limit: &RequestLimit, key: &[u8]) -> Result<Pace, GuardResponse> {
+fn count(
+    request: &Request<'_>,
+    limit: &Arc<RequestLimit>,
+    key: &[u8],
+) -> Result<Pace, GuardResponse> {
+    let admission = &request.exchange.admission;
+    let mut pace = Pace::Now;
+    if !admission.has_passed(limit, key, CountedAt::Server) {
+        pace = count_here(request, limit, key)?;
+        admission.note_passed(limit, key, CountedAt::Server);
+    }
+    match limit.rate.is_some() && limit.store.is_some() {
+        true => Ok(Pace::Asked),
+        false => Ok(pace),
+    }
+}
+
+/// Counts a request in the memory of this server.
+fn count_here(
+    request: &Request<'_>,
+    limit: &RequestLimit,
+    key: &[u8],
+) -> Result<Pace, GuardResponse> {
     if let Some(concurrency) = &limit.concurrency {
         match concurrency.enter(key) {
             Some(permit) => request.exchange.admission.hold(permit),
@@ -50,9 +73,8 @@ fn count(request: &Request<'_>, limit: &RequestLimit, key: &[u8]) -> Result<Pace
         let shared = &request.exchange.bandwidths;
         shared.borrow_mut().push(bandwidths.of(key));
     }
-    match &limit.rate {
+    match limit.rate.as_ref().filter(|_| limit.store.is_none()) {
         None => Ok(Pace::Now),
-        Some(_) if limit.store.is_some() => Ok(Pace::Asked),
         Some(rate) => {
             let taken = rate.take(key, Instant::now());
             taken_from(request, limit, rate.own(), taken)

@@ -2,11 +2,12 @@
 //!
 //! Must never: count a request in a store before all limits without a store have admitted it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tutti_config::model::LimitFallback;
 use tutti_conn::output::Gone;
-use tutti_guard::RequestLimit;
+use tutti_guard::{CountedAt, RequestLimit};
 use tutti_http::FieldLines;
 
 use super::limits::{self, Pace};
@@ -31,7 +32,7 @@ pub(super) async fn ask(
     let asking = Box::pin(async move {
         let mut pause = pause;
         for limit in counted {
-            match count(request, plan, limit).await? {
+            match count_once(request, plan, limit).await? {
                 Pace::In(time) => pause = pause.max(time),
                 Pace::Now | Pace::Asked => {}
             }
@@ -41,23 +42,38 @@ pub(super) async fn ask(
     request.unless_gone(asking).await
 }
 
-async fn count(
+/// Has the store count the request, unless that has been done.
+async fn count_once(
     request: &Request<'_>,
     plan: &Plan,
-    limit: &RequestLimit,
+    limit: &Arc<RequestLimit>,
 ) -> Result<Pace, GuardResponse> {
     let mut key = Vec::new();
     limits::write_key(request, plan, limit, &mut key)?;
-    let Some(rate) = limit.rate.as_ref().filter(|_| !key.is_empty()) else {
+    let admission = &request.exchange.admission;
+    if key.is_empty() || admission.has_passed(limit, &key, CountedAt::Store) {
+        return Ok(Pace::Now);
+    }
+    let pace = count(request, limit, &key).await?;
+    admission.note_passed(limit, &key, CountedAt::Store);
+    Ok(pace)
+}
+
+async fn count(
+    request: &Request<'_>,
+    limit: &RequestLimit,
+    key: &[u8],
+) -> Result<Pace, GuardResponse> {
+    let Some(rate) = &limit.rate else {
         return Ok(Pace::Now);
     };
-    if let Ok(taken) = limit.take_from_store(&key).await {
+    if let Ok(taken) = limit.take_from_store(key).await {
         return limits::taken_from(request, limit, rate.whole(), taken);
     }
     match limit.model.options.on_error {
         LimitFallback::Refuse if !limit.model.options.dry_run => Err(refuse(request, limit)),
         LimitFallback::Refuse | LimitFallback::Share => {
-            let taken = rate.take(&key, Instant::now());
+            let taken = rate.take(key, Instant::now());
             limits::taken_from(request, limit, rate.own(), taken)
         }
     }

@@ -79,6 +79,9 @@ async def main(port, with_websocket):
         assert all(len(body) == 3_000_000 for _, body in many)
         if with_websocket:
             assert await client.websocket(b"/echo", b"hello") == b"\x81\x05hello"
+            # A file is no WebSocket, and 200 would open one.
+            fields = [(b":protocol", b"websocket"), (b"sec-websocket-version", b"13")]
+            assert (await client.request(b"CONNECT", b"/small.txt", fields=fields))[0] == b"400"
     print("good")
 
 
