@@ -235,9 +235,17 @@ impl Children {
         }
     }
 
-    /// True if a process belongs to one of the groups of this router.
-    pub(super) fn owns(&self, router: i32, pid: i32) -> bool {
-        pid > 1 && proc::stat(pid).is_ok_and(|s| self.is_led_by(router, s.group))
+    /// True if a process belongs to the group of this leader, which is one of this router's. A router of a former version
+    /// names no leader: then to any of its groups.
+    pub(super) fn owns(&self, router: i32, leader: Option<i32>, pid: i32) -> bool {
+        let is_of = |&leader: &i32| {
+            self.is_led_by(router, leader) && proc::is_of(pid, leader).is_ok_and(|is_of| is_of)
+        };
+        pid > 1
+            && match leader {
+                Some(leader) => is_of(&leader),
+                None => self.groups.keys().any(is_of),
+            }
     }
 
     fn add(&mut self, leader: i32, group: Group) {
@@ -398,32 +406,49 @@ pub(super) fn kill_strays() {
 mod tests {
     use std::os::fd::IntoRawFd;
     use std::os::unix::process::CommandExt;
-    use std::process::Command;
+    use std::process::{Child, Command};
 
     use super::*;
+
+    /// Adopts a process that leads a group and ignores SIGTERM.
+    fn adopted(children: &mut Children, router: i32) -> Child {
+        let mut command = Command::new("sh");
+        let script = "trap '' TERM; echo; while :; do sleep 100; done";
+        command.args(["-c", script]).process_group(0);
+        let (mut output, write) = io::pipe().unwrap();
+        let child = command.stdout(write).spawn().unwrap();
+        drop(command);
+        // It ignores the signal from now on.
+        io::Read::read_exact(&mut output, &mut [0]).unwrap();
+        let handed = HandedGroup {
+            leader: child.id().cast_signed(),
+            lifeline: OwnedFd::from(output).into_raw_fd(),
+            router,
+            command: None,
+        };
+        children.adopt(&handed).unwrap();
+        child
+    }
+
+    #[test]
+    fn a_process_belongs_to_its_own_leader_and_router() {
+        let mut children = Children::default();
+        let (mut one, mut other) = (adopted(&mut children, 11), adopted(&mut children, 11));
+        let (pid, foreign) = (one.id().cast_signed(), other.id().cast_signed());
+        assert!(children.owns(11, Some(pid), pid));
+        assert!(!children.owns(11, Some(pid), foreign));
+        assert!(!children.owns(12, Some(pid), pid));
+        // A router of a former version.
+        assert!(children.owns(11, None, pid) && !children.owns(12, None, pid));
+        children.kill_of(11);
+        one.wait().unwrap();
+        other.wait().unwrap();
+    }
 
     #[test]
     fn groups_of_routers_that_have_ended_are_killed_after_a_takeover() {
         let mut children = Children::default();
-        let mut start = |router| {
-            let mut command = Command::new("sh");
-            let script = "trap '' TERM; echo; while :; do sleep 100; done";
-            command.args(["-c", script]).process_group(0);
-            let (mut output, write) = io::pipe().unwrap();
-            let child = command.stdout(write).spawn().unwrap();
-            drop(command);
-            // It ignores the signal from now on.
-            io::Read::read_exact(&mut output, &mut [0]).unwrap();
-            let handed = HandedGroup {
-                leader: child.id().cast_signed(),
-                lifeline: OwnedFd::from(output).into_raw_fd(),
-                router,
-                command: None,
-            };
-            children.adopt(&handed).unwrap();
-            child
-        };
-        let (mut orphan, mut other) = (start(11), start(12));
+        let (mut orphan, mut other) = (adopted(&mut children, 11), adopted(&mut children, 12));
         let now = Instant::now();
         children.end_orphans(&[12], now);
         assert_eq!(children.next_deadline(), Some(now + GRACE));

@@ -247,6 +247,40 @@ fn a_program_without_the_protocol_is_reported_with_its_output() {
     );
 }
 
+/// Anything that an application loads can write to its prototype's control socket.
+#[test]
+fn a_prototype_that_names_a_process_of_another_application_is_killed_and_that_process_is_not() {
+    let pool = Pool::new();
+    let other = pool.app(pool.spec("other", Processes::Fixed(1)));
+    let (victim, _) = pid_of(&pool, &other);
+    let script = pool.folder.path().join("host");
+    *pool.launcher.program.lock().unwrap() = Some(script.clone());
+    let mut hostile = pool.spec("hostile", Processes::Fixed(1));
+    hostile.common.limits.start_timeout = SHORT;
+    // Of a worker that nobody asked for, of one that was, and of the latter when it is said to be ready.
+    for (worker, what) in [
+        (999, "forked"),
+        (999, "worker_ready"),
+        (0, "forked"),
+        (0, "worker_ready"),
+    ] {
+        let message = json!({"what": what, "worker": worker, "pid": victim});
+        let ready = json!({"what": "ready"});
+        let text = format!(
+            "#!/bin/sh\nprintf '%s' '{ready}' >&3\ndd bs=65536 count=1 <&3 >/dev/null 2>&1\nprintf '%s' '{message}' >&3\nexec sleep 1000\n"
+        );
+        files::script(&script, &text);
+        let specs = vec![other.spec().as_ref().clone(), hostile.clone()];
+        let failures = pool.configure(specs).unwrap_err();
+        assert_eq!(failures.len(), 1);
+        assert_eq!(failures[0].pointer, "/applications/hostile");
+        pool.log
+            .wait_for(&format!("names process {victim} as its own"));
+        assert!(!pool.launcher.killed.lock().unwrap().contains(&victim));
+        assert_eq!(pid_of(&pool, &other).0, victim);
+    }
+}
+
 #[test]
 fn failures_of_several_applications_are_all_reported_and_nothing_is_left() {
     let pool = Pool::new();
