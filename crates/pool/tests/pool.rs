@@ -620,6 +620,26 @@ fn time_in_the_queue_counts_and_a_request_that_never_began_is_a_503() {
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
+/// The worker would have counted as late as soon as it had begun, and been replaced.
+#[test]
+fn a_request_whose_time_is_over_is_given_to_no_worker() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    spec.common.limits.timeout = OptionalLimit(Some(SHORT));
+    let app = pool.app(spec);
+    let slots = app.free_and_waiting();
+    let since = Instant::now().checked_sub(SHORT).unwrap();
+    let late = fetch_since(Arc::clone(&app), "/hang".to_owned(), Content::None, since);
+    match pool.spawn(late).wait().unwrap_err() {
+        harness::Failed::Submit(error) => assert_eq!(error, SubmitError::Timeout),
+        other => panic!("{other:?}"),
+    }
+    let status = app.status();
+    assert_eq!((status.requests, status.active), (0, 0));
+    // The slot is free.
+    assert_eq!(app.free_and_waiting(), slots);
+}
+
 #[test]
 fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
     let pool = Pool::new();

@@ -402,17 +402,12 @@ pub(super) enum Ended {
 mod tests {
     use std::sync::Mutex;
 
-    use tutti_options::application::Common;
-    use tutti_options::perl::Perl;
-    use tutti_options::types::Special;
-
     use super::*;
     use crate::context::Context;
     use crate::eventfds::ThreadWakers;
     use crate::launcher::{LaunchFuture, LaunchRequest, Level, LogSink};
     use crate::scheduling::{Scheduling, SystemClocks};
     use crate::shared::Shared;
-    use crate::spec::AppSpec;
 
     /// The process id of the prototype.
     const PROTOTYPE: i32 = 4000;
@@ -440,16 +435,6 @@ mod tests {
     }
 
     fn worker(killer: &Arc<Killer>) -> Worker {
-        let spec = AppSpec {
-            name: "app".into(),
-            kind: "sample".to_owned(),
-            version: String::new(),
-            pointer: "/applications/app".to_owned(),
-            common: Common::default(),
-            special: Special::Perl(Perl::default()),
-            max_body_size: crate::DEFAULT_MAX_BODY_SIZE,
-            spool: std::env::temp_dir().into(),
-        };
         let context = Context {
             launcher: Arc::clone(killer) as Arc<dyn Launcher>,
             log: Arc::new(Silent),
@@ -457,10 +442,7 @@ mod tests {
             cores: 1,
             scheduling: Scheduling::new(Box::new(SystemClocks), 1),
         };
-        let shared = Arc::new(Shared::new(
-            Arc::new(spec),
-            Arc::new(crate::counters::Tally::new(1)),
-        ));
+        let shared = Shared::sample();
         let numbers = Numbers {
             generation: Generation::create(&shared, &context).unwrap(),
             number: 0,
