@@ -123,9 +123,11 @@ pub struct Stat {
     pub started_ticks: u64,
 }
 
-/// True if a process belongs to the group of `leader`.
+/// True if a process belongs to the group of `leader`, or is its child: a worker may leave the group (setsid(2)), but it stays a child
+/// of its prototype.
 pub fn is_of(pid: i32, leader: i32) -> io::Result<bool> {
-    Ok(stat(pid)?.group == leader)
+    let stat = stat(pid)?;
+    Ok(stat.group == leader || stat.parent == leader)
 }
 
 /// True if a debugger holds this process (`TracerPid` of its status).
