@@ -923,6 +923,24 @@ fn damaged_shared_memory_is_replaced_with_all_its_processes() {
 }
 
 /// The simulator's seed 1798397300002667.
+/// The router panicked where overflows are checked.
+#[test]
+fn counters_of_a_worker_may_be_any_number_when_it_ends() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    options_of(&mut spec, "perl", &json!({"threads": 3}));
+    let app = pool.app(spec);
+    let (pid, _) = pid_of(&pool, &app);
+    // The damage is noticed, and the process killed.
+    pool.launcher.scribble(0xff);
+    wait_until("it is replaced", || {
+        !signal::exists(pid)
+            && pool
+                .get(&app, "/hello")
+                .is_ok_and(|response| response.status == 200)
+    });
+}
+
 #[test]
 fn damage_is_noticed_without_a_request() {
     let pool = Pool::new();

@@ -63,7 +63,7 @@ impl Supervisor {
         let Some(worker) = self.table.take_worker(prototype, number) else {
             return;
         };
-        let requests: u64 = worker.snapshots().map(|snapshot| snapshot.requests).sum();
+        let requests = worker.requests();
         let pid = worker.pid.unwrap_or(0);
         let verdict = ExchangeError::WorkerDied { pid, how: status };
         let interrupted: Vec<Interrupted> = worker

@@ -339,8 +339,8 @@ impl Worker {
         }
     }
 
-    /// Requests that it has begun.
-    fn requests(&self) -> u64 {
+    /// Requests that it has begun, by its own account: any number.
+    pub(super) fn requests(&self) -> u64 {
         self.snapshots()
             .fold(0, |sum, snapshot| sum.wrapping_add(snapshot.requests))
     }
