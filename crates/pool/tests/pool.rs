@@ -257,7 +257,7 @@ fn a_prototype_that_names_a_process_of_another_application_is_killed_and_that_pr
     *pool.launcher.program.lock().unwrap() = Some(script.clone());
     let mut hostile = pool.spec("hostile", Processes::Fixed(1));
     hostile.common.limits.start_timeout = SHORT;
-    // Of a worker that nobody asked for, of one that was, and of the latter when it is said to be ready.
+    // It names the process as that of a worker that was not requested, and as that of one that was.
     for (worker, what) in [
         (999, "forked"),
         (999, "worker_ready"),
