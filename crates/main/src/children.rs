@@ -235,9 +235,17 @@ impl Children {
         }
     }
 
-    /// True if a process belongs to one of the groups of this router.
-    pub(super) fn owns(&self, router: i32, pid: i32) -> bool {
-        pid > 1 && proc::stat(pid).is_ok_and(|s| self.is_led_by(router, s.group))
+    /// True if a process belongs to the group of this leader or is its child, and the leader is one of this router's. A
+    /// router of a former version names no leader: then any of its leaders counts.
+    pub(super) fn owns(&self, router: i32, leader: Option<i32>, pid: i32) -> bool {
+        let is_of = |&leader: &i32| {
+            self.is_led_by(router, leader) && proc::is_of(pid, leader).is_ok_and(|is_of| is_of)
+        };
+        pid > 1
+            && match leader {
+                Some(leader) => is_of(&leader),
+                None => self.groups.keys().any(is_of),
+            }
     }
 
     fn add(&mut self, leader: i32, group: Group) {
@@ -314,7 +322,7 @@ impl Children {
         self.groups.retain(|&leader, group| {
             let is_its = group.router == router;
             if is_its {
-                let _ = signal::send_group(leader, libc::SIGKILL);
+                kill_group(leader);
             }
             !is_its
         });
@@ -354,7 +362,7 @@ impl Children {
     pub(super) fn kill_overdue(&mut self, now: Instant) {
         for (&leader, group) in &mut self.groups {
             if group.doomed.is_some_and(|at| at <= now) {
-                let _ = signal::send_group(leader, libc::SIGKILL);
+                kill_group(leader);
                 group.doomed = Some(now + GRACE);
             }
         }
@@ -383,6 +391,14 @@ fn title(name: &str) -> String {
     format!("tutti: \"{name}\" prototype")
 }
 
+/// Kills a group, and before that the children of its leader that have left it: they are not known as such afterwards.
+fn kill_group(leader: i32) {
+    for child in proc::started_by(leader) {
+        let _ = signal::send(child, libc::SIGKILL);
+    }
+    let _ = signal::send_group(leader, libc::SIGKILL);
+}
+
 fn group_exists(leader: i32) -> bool {
     !matches!(signal::send_group(leader, 0), Err(e) if e.raw_os_error() == Some(libc::ESRCH))
 }
@@ -396,34 +412,85 @@ pub(super) fn kill_strays() {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::os::fd::IntoRawFd;
     use std::os::unix::process::CommandExt;
-    use std::process::Command;
+    use std::process::{Child, Command};
+
+    use tutti_testkit::wait_until;
 
     use super::*;
+
+    /// Adopts a process that leads a group and ignores SIGTERM.
+    fn adopted(children: &mut Children, router: i32) -> Child {
+        let mut command = Command::new("sh");
+        let script = "trap '' TERM; echo; while :; do sleep 100; done";
+        command.args(["-c", script]).process_group(0);
+        let (mut output, write) = io::pipe().unwrap();
+        let child = command.stdout(write).spawn().unwrap();
+        drop(command);
+        // It ignores the signal from now on.
+        io::Read::read_exact(&mut output, &mut [0]).unwrap();
+        let handed = HandedGroup {
+            leader: child.id().cast_signed(),
+            lifeline: OwnedFd::from(output).into_raw_fd(),
+            router,
+            command: None,
+        };
+        children.adopt(&handed).unwrap();
+        child
+    }
+
+    #[test]
+    fn a_process_belongs_to_its_own_leader_and_router() {
+        let mut children = Children::default();
+        let (mut one, mut other) = (adopted(&mut children, 11), adopted(&mut children, 11));
+        let (pid, foreign) = (one.id().cast_signed(), other.id().cast_signed());
+        assert!(children.owns(11, Some(pid), pid));
+        assert!(!children.owns(11, Some(pid), foreign));
+        assert!(!children.owns(12, Some(pid), pid));
+        // A router of a former version.
+        assert!(children.owns(11, None, pid) && !children.owns(12, None, pid));
+        children.kill_of(11);
+        one.wait().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_has_left_the_group_of_its_leader_belongs_to_it_and_ends_with_it() {
+        let mut children = Children::default();
+        let mut command = Command::new("sh");
+        command.args(["-c", "setsid sleep 1000 & echo $!; wait"]);
+        let (output, write) = io::pipe().unwrap();
+        let mut leader = command.process_group(0).stdout(write).spawn().unwrap();
+        drop(command);
+        let mut output = BufReader::new(output);
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let worker: i32 = line.trim().parse().unwrap();
+        let pid = leader.id().cast_signed();
+        wait_until("it has left the group", || {
+            proc::stat(worker).unwrap().group == worker
+        });
+        let handed = HandedGroup {
+            leader: pid,
+            lifeline: OwnedFd::from(File::open("/dev/null").unwrap()).into_raw_fd(),
+            router: 11,
+            command: None,
+        };
+        children.adopt(&handed).unwrap();
+        assert!(children.owns(11, Some(pid), worker) && children.owns(11, None, worker));
+        assert!(!children.owns(12, Some(pid), worker));
+        children.kill_of(11);
+        leader.wait().unwrap();
+        // The end of the file: the process had it, too.
+        assert_eq!(output.read_line(&mut line).unwrap(), 0);
+    }
 
     #[test]
     fn groups_of_routers_that_have_ended_are_killed_after_a_takeover() {
         let mut children = Children::default();
-        let mut start = |router| {
-            let mut command = Command::new("sh");
-            let script = "trap '' TERM; echo; while :; do sleep 100; done";
-            command.args(["-c", script]).process_group(0);
-            let (mut output, write) = io::pipe().unwrap();
-            let child = command.stdout(write).spawn().unwrap();
-            drop(command);
-            // It ignores the signal from now on.
-            io::Read::read_exact(&mut output, &mut [0]).unwrap();
-            let handed = HandedGroup {
-                leader: child.id().cast_signed(),
-                lifeline: OwnedFd::from(output).into_raw_fd(),
-                router,
-                command: None,
-            };
-            children.adopt(&handed).unwrap();
-            child
-        };
-        let (mut orphan, mut other) = (start(11), start(12));
+        let (mut orphan, mut other) = (adopted(&mut children, 11), adopted(&mut children, 12));
         let now = Instant::now();
         children.end_orphans(&[12], now);
         assert_eq!(children.next_deadline(), Some(now + GRACE));

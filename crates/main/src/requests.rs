@@ -223,8 +223,8 @@ impl RouterResources {
                 self.settle(instance, router, pid);
                 done(id, Vec::new())
             }
-            FromRouter::Kill { pid, signal } => {
-                self.kill(instance, router, pid, signal);
+            FromRouter::Kill { .. } => {
+                self.kill(instance, router, &message);
                 None
             }
             FromRouter::Ready
@@ -531,12 +531,22 @@ impl RouterResources {
         })
     }
 
-    fn kill(&mut self, instance: &Instance, router: i32, pid: i32, signal: i32) {
-        if self.children.owns(router, pid) {
+    fn kill(&mut self, instance: &Instance, router: i32, message: &FromRouter) {
+        let &FromRouter::Kill {
+            leader,
+            pid,
+            signal,
+        } = message
+        else {
+            return;
+        };
+        if self.children.owns(router, leader, pid) {
             let _ = signal::send(pid, signal);
         } else if signal::exists(pid) {
             // A process that has just ended is not worth a message.
-            let what = format!("to signal process {pid}, which is not of one of its applications");
+            let named = leader.map_or_else(String::new, |leader| format!(" as one of {leader}"));
+            let what =
+                format!("to signal process {pid}{named}, which is not of one of its applications");
             self.report_refusal(instance, router, &what);
         }
     }
@@ -1044,8 +1054,10 @@ mod tests {
             .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let mut holdings = with_grants(&Grants::default());
-        for target in [pid, 0, -1, -pid, 1] {
+        let targets = [0, -1, -pid, 1].map(|target| (None, target));
+        for (leader, target) in targets.into_iter().chain([(None, pid), (Some(pid), pid)]) {
             let signal = FromRouter::Kill {
+                leader,
                 pid: target,
                 signal: libc::SIGKILL,
             };

@@ -124,7 +124,7 @@ options! {
     pub struct Limits: LIMITS = "limits" {
         /// Requests after which a process is replaced; 0: never
         requests: OptionalLimit<u64> [default("0"), unit("requests")],
-        /// Time a request may take, including waiting for a process; 0: no limit
+        /// Time a request may take, including waiting for a process, but not the upload of a buffered body; 0: no limit
         timeout: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), default("0"), unit("seconds")],
         /// Time a process that is being replaced or removed may take to finish its requests; 0: no limit
         drain_timeout: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), beyond(), default("60"), unit("seconds")],

@@ -18,7 +18,7 @@ use crate::counters::End;
 use crate::error::SubmitError;
 use crate::exchange::ApplicationExchange;
 use crate::failure::StartFailure;
-use crate::generation::{Admission, Generation, Regions};
+use crate::generation::{Admission, Deadlines, Generation, Regions};
 use crate::runtime;
 use crate::shared::{Admit, Shared};
 use crate::spec::{Abandoned, AppSpec};
@@ -46,7 +46,7 @@ struct Handed {
     thread: u32,
     /// [`tutti_wire::now_us`].
     handed_us: u64,
-    /// When its head was complete.
+    /// When it was complete; see [`ApplicationPool::take`].
     arrived: Instant,
 }
 
@@ -83,6 +83,11 @@ impl Drop for TakenSlot<'_> {
             self.application.give_back(&generation, slot);
         }
     }
+}
+
+/// The end of a time limit that begins at `start`; `None`: there is no limit.
+fn after(start: Instant, limit: Option<Duration>) -> Option<Instant> {
+    start.checked_add(limit?)
 }
 
 /// Waits for a slot, or for the reason why there will be none.
@@ -139,7 +144,7 @@ pub struct AppStatus {
 pub struct OldRequest {
     /// Its method and target, perhaps cut.
     pub line: String,
-    /// The time since its head was complete.
+    /// The time since it was complete: its head, and its body unless that is streamed.
     pub age: Duration,
     /// The process that serves it; `None`: none has begun it.
     pub process: Option<i32>,
@@ -252,7 +257,7 @@ impl ApplicationPool {
 
     /// Takes a slot for a request; call it on a listen thread.
     ///
-    /// `arrived` is when its head was complete: deadlines count from then. Normally this does not wait; when all slots are in use it waits
+    /// `arrived` is when its head was complete, and its body unless that is streamed: deadlines count from then. Normally this does not wait; when all slots are in use it waits
     /// in order of arrival. The request itself is not needed until there is a slot, so that a caller that waits need not keep what it is
     /// made of.
     ///
@@ -274,7 +279,7 @@ impl ApplicationPool {
             Some(place) => place,
             None => self.wait_for_slot(thread, arrived).await?,
         };
-        Ok(TakenSlot {
+        let taken = TakenSlot {
             application: self,
             place: Some(place),
             handed: Handed {
@@ -282,7 +287,13 @@ impl ApplicationPool {
                 handed_us,
                 arrived,
             },
-        })
+        };
+        // A worker that began it would count as late at once, and be replaced. The slot is freed.
+        let timeout = self.shared.spec.load().common.limits.timeout.0;
+        match after(arrived, timeout).is_some_and(|deadline| deadline <= runtime::now()) {
+            true => Err(SubmitError::Timeout),
+            false => Ok(taken),
+        }
     }
 
     /// The state for `/status`, as of now.
@@ -388,7 +399,7 @@ impl ApplicationPool {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        match patience.and_then(|patience| arrived.checked_add(patience)) {
+        match after(arrived, patience) {
             Some(deadline) => runtime::timeout_at(deadline.into(), turn)
                 .await
                 .unwrap_or(Err(SubmitError::Timeout)),
@@ -460,9 +471,12 @@ impl ApplicationPool {
                 return Err(error);
             }
         };
-        let (timeout, queue_wait) = {
+        let deadlines = {
             let limits = &self.shared.spec.load().common.limits;
-            (limits.timeout.0, limits.queue.wait.0)
+            Deadlines {
+                end_by: after(arrived, limits.timeout.0),
+                begin_by: after(arrived, limits.queue.wait.0),
+            }
         };
         self.shared
             .counters
@@ -473,8 +487,6 @@ impl ApplicationPool {
             Admission {
                 thread,
                 arrived,
-                deadline: timeout.and_then(|timeout| arrived.checked_add(timeout)),
-                begin_by: queue_wait.and_then(|wait| arrived.checked_add(wait)),
                 method: head.method,
                 target: head.target,
                 regions,
@@ -484,6 +496,7 @@ impl ApplicationPool {
         if generation.segment.submit(slot) == Wake::NoneIdle {
             self.shared.signal.press();
         }
+        generation.set_deadlines(slot, deadlines);
         self.shared.signal.arm();
         Ok(ApplicationExchange::new(
             generation,

@@ -23,7 +23,7 @@ use tutti_spool::Region;
 use tutti_wire::layout::{MAX_SLOTS, MAX_WORKERS};
 use tutti_wire::{CancelOutcome, Fate, Layout, Segment, SlotId, SlotKind, Table, Violation};
 
-pub(crate) use self::overdue::{GRACE, Overdue};
+pub(crate) use self::overdue::{Deadlines, GRACE, Overdue};
 use crate::bells::Bells;
 use crate::context::Context;
 use crate::error::ExchangeError;
@@ -162,8 +162,6 @@ impl std::fmt::Display for Interrupted {
 pub(crate) struct Admission<'a> {
     pub(crate) thread: u32,
     pub(crate) arrived: Instant,
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) begin_by: Option<Instant>,
     pub(crate) method: &'a [u8],
     pub(crate) target: &'a [u8],
     pub(crate) regions: Regions,
@@ -267,11 +265,6 @@ impl Generation {
 
     /// Takes a slot for a request that is about to be written.
     pub(crate) fn admit(&self, slot: SlotId, admission: Admission<'_>) {
-        if (admission.deadline.is_some() || admission.begin_by.is_some())
-            && !self.has_deadlines.load(Ordering::Relaxed)
-        {
-            self.has_deadlines.store(true, Ordering::Relaxed);
-        }
         if let Some(thread) = self.threads.get(admission.thread as usize) {
             thread.outstanding.fetch_add(1, Ordering::AcqRel);
         }
@@ -289,8 +282,8 @@ impl Generation {
             state.waker = None;
             state.verdict = self.end.get().cloned();
             state.arrived = Some(admission.arrived);
-            state.deadline = admission.deadline;
-            state.begin_by = admission.begin_by;
+            state.deadline = None;
+            state.begin_by = None;
             state.kill_at = None;
             state.line.set(admission.method, admission.target);
             state.regions = admission.regions;

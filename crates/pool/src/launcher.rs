@@ -49,6 +49,25 @@ impl LaunchRequest {
     }
 }
 
+/// A process of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppProcess {
+    /// The process id of its prototype.
+    pub prototype: i32,
+    /// Its own process id, which may be that of the prototype.
+    pub pid: i32,
+}
+
+impl AppProcess {
+    /// The prototype itself.
+    pub(crate) fn prototype(pid: i32) -> AppProcess {
+        AppProcess {
+            prototype: pid,
+            pid,
+        }
+    }
+}
+
 /// A prototype that has been `exec`ed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launched {
@@ -103,8 +122,9 @@ pub trait Launcher: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Sends a signal to a process of an application. Must refuse any other process; failure is not reported (the process may have ended).
-    fn kill(&self, pid: i32, signal: i32);
+    /// Sends a signal to a process of an application. Must refuse a process that is not of this prototype; failure is not reported (the
+    /// process may have ended).
+    fn kill(&self, process: AppProcess, signal: i32);
 }
 
 /// Receives the pool's log lines and the applications' output.

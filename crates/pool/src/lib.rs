@@ -92,7 +92,8 @@ pub use self::{
     exchange::ApplicationExchange,
     failure::StartFailure,
     launcher::{
-        LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, ProcessExit, SettleFuture,
+        AppProcess, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, ProcessExit,
+        SettleFuture,
     },
     manager::{Manager, PreparedApplications, RollError, Starts},
     output::OutputPipe,

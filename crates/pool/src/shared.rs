@@ -86,6 +86,22 @@ impl Shared {
         }
     }
 
+    /// That of an application of tests.
+    #[cfg(test)]
+    pub(crate) fn sample() -> Arc<Shared> {
+        let spec = AppSpec {
+            name: "app".into(),
+            kind: "sample".to_owned(),
+            version: String::new(),
+            pointer: "/applications/app".to_owned(),
+            common: tutti_options::application::Common::default(),
+            special: tutti_options::types::Special::Perl(tutti_options::perl::Perl::default()),
+            max_body_size: crate::DEFAULT_MAX_BODY_SIZE,
+            spool: std::env::temp_dir().into(),
+        };
+        Arc::new(Shared::new(Arc::new(spec), Arc::new(Tally::new(1))))
+    }
+
     /// Counts a process that was replaced after it had died.
     pub(crate) fn note_restart(&self) {
         self.counters.restarts.fetch_add(1, Ordering::Relaxed);

@@ -247,6 +247,40 @@ fn a_program_without_the_protocol_is_reported_with_its_output() {
     );
 }
 
+/// Anything that an application loads can write to its prototype's control socket.
+#[test]
+fn a_prototype_that_names_a_process_of_another_application_is_killed_and_that_process_is_not() {
+    let pool = Pool::new();
+    let other = pool.app(pool.spec("other", Processes::Fixed(1)));
+    let (victim, _) = pid_of(&pool, &other);
+    let script = pool.folder.path().join("host");
+    *pool.launcher.program.lock().unwrap() = Some(script.clone());
+    let mut hostile = pool.spec("hostile", Processes::Fixed(1));
+    hostile.common.limits.start_timeout = SHORT;
+    // It names the process as that of a worker that was not requested, and as that of one that was.
+    for (worker, what) in [
+        (999, "forked"),
+        (999, "worker_ready"),
+        (0, "forked"),
+        (0, "worker_ready"),
+    ] {
+        let message = json!({"what": what, "worker": worker, "pid": victim});
+        let ready = json!({"what": "ready"});
+        let text = format!(
+            "#!/bin/sh\nprintf '%s' '{ready}' >&3\ndd bs=65536 count=1 <&3 >/dev/null 2>&1\nprintf '%s' '{message}' >&3\nexec sleep 1000\n"
+        );
+        files::script(&script, &text);
+        let specs = vec![other.spec().as_ref().clone(), hostile.clone()];
+        let failures = pool.configure(specs).unwrap_err();
+        assert_eq!(failures.len(), 1);
+        assert_eq!(failures[0].pointer, "/applications/hostile");
+        pool.log
+            .wait_for(&format!("names process {victim} as its own"));
+        assert!(!pool.launcher.killed.lock().unwrap().contains(&victim));
+        assert_eq!(pid_of(&pool, &other).0, victim);
+    }
+}
+
 #[test]
 fn failures_of_several_applications_are_all_reported_and_nothing_is_left() {
     let pool = Pool::new();
@@ -586,6 +620,26 @@ fn time_in_the_queue_counts_and_a_request_that_never_began_is_a_503() {
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
+/// The worker would have counted as late as soon as it had begun, and been replaced.
+#[test]
+fn a_request_whose_time_is_over_is_given_to_no_worker() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    spec.common.limits.timeout = OptionalLimit(Some(SHORT));
+    let app = pool.app(spec);
+    let slots = app.free_and_waiting();
+    let since = Instant::now().checked_sub(SHORT).unwrap();
+    let late = fetch_since(Arc::clone(&app), "/hang".to_owned(), Content::None, since);
+    match pool.spawn(late).wait().unwrap_err() {
+        harness::Failed::Submit(error) => assert_eq!(error, SubmitError::Timeout),
+        other => panic!("{other:?}"),
+    }
+    let status = app.status();
+    assert_eq!((status.requests, status.active), (0, 0));
+    // The slot is free.
+    assert_eq!(app.free_and_waiting(), slots);
+}
+
 #[test]
 fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
     let pool = Pool::new();
@@ -869,6 +923,24 @@ fn damaged_shared_memory_is_replaced_with_all_its_processes() {
 }
 
 /// The simulator's seed 1798397300002667.
+/// The router panicked where overflows are checked.
+#[test]
+fn counters_of_a_worker_may_be_any_number_when_it_ends() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    options_of(&mut spec, "perl", &json!({"threads": 3}));
+    let app = pool.app(spec);
+    let (pid, _) = pid_of(&pool, &app);
+    // The damage is noticed, and the process killed.
+    pool.launcher.scribble(0xff);
+    wait_until("it is replaced", || {
+        !signal::exists(pid)
+            && pool
+                .get(&app, "/hello")
+                .is_ok_and(|response| response.status == 200)
+    });
+}
+
 #[test]
 fn damage_is_noticed_without_a_request() {
     let pool = Pool::new();

@@ -269,6 +269,9 @@ pub enum FromRouter {
     },
     /// Send a signal to a process of an application.
     Kill {
+        /// The prototype or runner whose process it is. Former versions do not send it: then any of the router's own.
+        #[serde(default)]
+        leader: Option<i32>,
         /// Its process id.
         pid: i32,
         /// The signal.

@@ -77,6 +77,7 @@ impl Around for Starter {
 
     fn kill(&self, pid: i32) {
         self.link.send(&FromRouter::Kill {
+            leader: Some(pid),
             pid,
             signal: SIGKILL,
         });

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tutti_pool::{LaunchFuture, LaunchRequest, Launched, Launcher, SettleFuture, StartFailure};
+use tutti_pool::{
+    AppProcess, LaunchFuture, LaunchRequest, Launched, Launcher, SettleFuture, StartFailure,
+};
 use tutti_protocol::{FromRouter, LanguageModule};
 use tutti_unprivileged::grants::start_of;
 
@@ -78,7 +80,11 @@ impl Launcher for MainLauncher {
         Box::pin(async move { drop(settled.await) })
     }
 
-    fn kill(&self, pid: i32, signal: i32) {
-        self.link.send(&FromRouter::Kill { pid, signal });
+    fn kill(&self, process: AppProcess, signal: i32) {
+        self.link.send(&FromRouter::Kill {
+            leader: Some(process.prototype),
+            pid: process.pid,
+            signal,
+        });
     }
 }

@@ -6,6 +6,8 @@
 //!
 //! Must never: begin an action before all stages before it have let the request pass.
 
+use std::time::Instant;
+
 use tutti_conn::output::{Gone, Output};
 
 use crate::action;
@@ -216,6 +218,7 @@ async fn wait(
     let exchange = &*exchange;
     if let ExchangeStep::Body(plan) = step {
         let received = request_body::receive((client, exchange), messages, &plan).await?;
+        exchange.collected.set(Some(Instant::now()));
         let (request, output) = messages.parts(client, exchange);
         return Ok(Ok(match received {
             Ok(body) => stages(&request, Stage::Mirror, Some(plan), body, output),

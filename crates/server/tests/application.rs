@@ -261,6 +261,26 @@ fn a_response_cut_short_is_not_given_out_as_whole() {
 }
 
 #[test]
+fn the_time_of_an_upload_does_not_count() {
+    let limits = Limits {
+        timeout: OptionalLimit(Some(Duration::from_secs(3))),
+        ..Limits::default()
+    };
+    let app = App::with(2, limits, "{}");
+    let mut upload = app.site.connect();
+    upload.send(
+        "POST /sleep?ms=500 HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(upload.head().status, 100);
+    // When this one is late, that one would be, too.
+    let mut late = app.site.connect();
+    late.send(get("/hang"));
+    assert_eq!(late.response("GET").status, 504);
+    upload.send("hello");
+    assert_eq!(upload.response("POST").status, 200);
+}
+
+#[test]
 fn a_request_over_its_time_is_answered_504_and_one_still_queued_503() {
     let limits = Limits {
         timeout: OptionalLimit(Some(Duration::from_secs(2))),

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tutti_pool::{
     ApplicationExchange, ApplicationPool, ExchangeError, OutgoingBody, SubmitError,
@@ -40,8 +40,8 @@ pub(crate) async fn run(world: Arc<World>, think: Duration) {
         let Some(application) = application else {
             panic!("a client came before the application was there");
         };
-        let sent = now();
-        let served = serve(&world, &application, id, &request);
+        let sent = now().checked_sub(request.age).unwrap_or_else(now);
+        let served = serve(&world, &application, (id, sent), &request);
         let outcome = match request.patience {
             Some(patience) => timeout(patience, served).await.ok(),
             None => Some(served.await),
@@ -70,7 +70,7 @@ pub(crate) async fn run(world: Arc<World>, think: Duration) {
 async fn serve(
     world: &Arc<World>,
     application: &ApplicationPool,
-    id: u64,
+    (id, arrived): (u64, Instant),
     request: &Request,
 ) -> Result<usize, Failed> {
     let target = format!("/{id}");
@@ -100,7 +100,7 @@ async fn serve(
             len: Some(content.len() as u64),
         },
     };
-    let submitted = application.submit(&head, body, now()).await;
+    let submitted = application.submit(&head, body, arrived).await;
     let mut exchange = submitted.map_err(Failed::Submit)?;
     world.state().oracle.accepted += 1;
     if request.is_cut {

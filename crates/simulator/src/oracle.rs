@@ -169,7 +169,7 @@ impl Oracle {
         );
     }
 
-    /// A request ends for its client. `waited` is the time since it was sent.
+    /// A request ends for its client. `sent` is when it arrived at the server.
     pub(crate) fn ends(
         &mut self,
         plan: &Plan,
@@ -201,6 +201,11 @@ impl Oracle {
         assert!(!record.is_answered, "request {id} is answered twice");
         record.is_answered = true;
         let is_late = |limit: Option<Duration>| limit.is_some_and(|limit| waited >= limit);
+        assert!(
+            plan.timeout.is_none_or(|limit| request.age < limit) || record.begun == 0,
+            "request {id}, whose time was over before, was given to process {:?}",
+            record.holder
+        );
         let is_right = match outcome {
             Outcome::Gone => true,
             Outcome::Response(length) => {

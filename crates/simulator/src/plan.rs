@@ -220,6 +220,9 @@ pub(crate) struct Request {
     pub(crate) slowness: Option<Duration>,
     /// The client's connection wakes its task after these times, whatever the worker does.
     pub(crate) restless: Option<Duration>,
+    /// The request arrived this long before it is handed to the application: the server had to wait for something else. It may be longer than
+    /// its time limit.
+    pub(crate) age: Duration,
 }
 
 impl Plan {
@@ -274,6 +277,10 @@ impl Plan {
             patience: time(faults.impatient, 100, 50_000_000),
             slowness: time(faults.slow, 10_000, 3_000_000_000),
             restless: time(6, 500, 300_000),
+            age: self.timeout.map_or(Duration::ZERO, |timeout| {
+                let most = timeout.as_nanos() as u64 * 5 / 4;
+                time(16, 1_000_000, most).unwrap_or_default()
+            }),
         }
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rustix::net::SendFlags;
 use tutti_pool::{
-    LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, ProcessExit, StartFailure,
+    AppProcess, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, ProcessExit,
+    StartFailure,
 };
 use tutti_simulated::{AsyncFd, note, sleep, spawn_on, start_process};
 use tutti_sys::seqpacket;
@@ -63,9 +64,18 @@ impl Launcher for SimulatedLauncher {
         })
     }
 
-    fn kill(&self, pid: i32, signal: i32) {
+    fn kill(&self, process: AppProcess, signal: i32) {
+        let child = self.0.state().children.get(&process.pid).copied();
+        let prototype = child.map(|child| match child {
+            Child::Prototype => process.pid,
+            Child::Worker { prototype, .. } => prototype,
+        });
+        assert!(
+            prototype.is_none_or(|prototype| prototype == process.prototype),
+            "{process:?} is of the prototype {prototype:?}"
+        );
         if signal == SIGKILL {
-            kill(&self.0, pid);
+            kill(&self.0, process.pid);
         }
     }
 }

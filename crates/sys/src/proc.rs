@@ -123,6 +123,13 @@ pub struct Stat {
     pub started_ticks: u64,
 }
 
+/// True if a process belongs to the group of `leader`, or is its child: a worker may leave the group (setsid(2)), but it stays a child
+/// of its prototype.
+pub fn is_of(pid: i32, leader: i32) -> io::Result<bool> {
+    let stat = stat(pid)?;
+    Ok(stat.group == leader || stat.parent == leader)
+}
+
 /// True if a debugger holds this process (`TracerPid` of its status).
 pub fn is_traced(pid: i32) -> bool {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -14,8 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, mpsc};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use tokio::runtime::{Builder, Handle};
 use tutti_pool::{
-    LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, Manager, ProcessExit,
-    StartFailure,
+    AppProcess, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, Manager,
+    ProcessExit, StartFailure,
 };
 use tutti_sys::process::{self, Ended};
 use tutti_sys::spawn::Spawn;
@@ -178,7 +178,7 @@ impl Launcher for SampleLauncher {
         Box::pin(std::future::ready(result))
     }
 
-    fn kill(&self, pid: i32, number: i32) {
+    fn kill(&self, AppProcess { pid, .. }: AppProcess, number: i32) {
         if self.spares_prototypes.load(Ordering::SeqCst) && self.pids.lock().unwrap().contains(&pid)
         {
             return;

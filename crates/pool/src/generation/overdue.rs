@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tutti_wire::{CancelOutcome, SlotKind};
+use tutti_wire::{CancelOutcome, SlotId, SlotKind};
 
 use super::{Generation, Phase};
 use crate::error::ExchangeError;
@@ -14,6 +14,15 @@ use crate::error::ExchangeError;
 /// status at the next output or statement tick, so a responsive worker needs milliseconds. Another worker is started in its place at once,
 /// so no request waits for it.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
+
+/// The time limits of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Deadlines {
+    /// When it must have ended.
+    pub(crate) end_by: Option<Instant>,
+    /// When a worker must have begun it.
+    pub(crate) begin_by: Option<Instant>,
+}
 
 /// An overdue request.
 #[derive(Debug)]
@@ -56,6 +65,22 @@ impl Generation {
             self.segment.client_gone(slot);
         }
         lines
+    }
+
+    /// Sets the time limits of a request that has been submitted: before that its slot has the state of its former use, which would be taken
+    /// for that of the request.
+    pub(crate) fn set_deadlines(&self, slot: SlotId, deadlines: Deadlines) {
+        let Deadlines { end_by, begin_by } = deadlines;
+        if end_by.is_none() && begin_by.is_none() {
+            return;
+        }
+        if let Some(mut state) = self.lock(slot) {
+            state.deadline = end_by;
+            state.begin_by = begin_by;
+        }
+        if !self.has_deadlines.load(Ordering::Relaxed) {
+            self.has_deadlines.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Cancels requests whose deadline has passed.
@@ -132,5 +157,56 @@ impl Generation {
     fn is_stuck(&self, worker: u32, looks: u64) -> bool {
         let snapshot = self.segment.worker_snapshot(worker);
         !snapshot.is_loop || (!snapshot.asleep && snapshot.looks == looks)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use tutti_wire::{Layout, Segment};
+
+    use super::*;
+    use crate::bells::Bells;
+    use crate::generation::{Admission, Regions};
+    use crate::shared::Shared;
+
+    /// A listen thread may be interrupted in the middle: the slot still has the state of its former use, from which it seemed that a worker
+    /// had falsified it, and all processes were replaced.
+    #[test]
+    fn a_request_is_not_late_before_it_is_submitted() {
+        let layout = Layout {
+            slots: 4,
+            workers: 8,
+            threads: 1,
+        };
+        let segment = Segment::create("tutti-test", &layout).unwrap();
+        let generation = Generation::new(segment, Bells::new(1).unwrap(), Shared::sample());
+        let now = Instant::now();
+        let slot = generation.segment.allocate(0).unwrap();
+        generation.admit(
+            slot,
+            Admission {
+                thread: 0,
+                arrived: now,
+                method: b"GET",
+                target: b"/",
+                regions: Regions::default(),
+            },
+        );
+        let mut overdue = Vec::new();
+        generation.has_deadlines.store(true, Ordering::Relaxed);
+        generation.sweep(now, &mut overdue);
+        assert!(!generation.is_violated());
+        assert_eq!(generation.verdict(slot), Ok(()));
+        generation.segment.submit(slot);
+        let deadlines = Deadlines {
+            end_by: Some(now),
+            begin_by: None,
+        };
+        generation.set_deadlines(slot, deadlines);
+        generation.sweep(now, &mut overdue);
+        assert!(overdue.is_empty() && !generation.is_violated());
+        let verdict = ExchangeError::Timeout { begun: false };
+        assert_eq!(generation.verdict(slot), Err(verdict));
     }
 }

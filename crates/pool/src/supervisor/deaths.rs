@@ -11,7 +11,7 @@ use super::worker::{Ended, Report, SIGKILL};
 use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{Generation, Interrupted};
-use crate::launcher::{Level, ProcessExit};
+use crate::launcher::{AppProcess, Level, ProcessExit};
 use crate::runtime::now;
 
 /// A worker that dies this soon after it became ready, without having taken a request, counts as a failed start: replacing it without a
@@ -50,10 +50,11 @@ impl Supervisor {
         }
     }
 
-    /// Called when the start of this process becomes known: its end may have been reported already.
+    /// Called when the start of this process becomes known: its end may have been reported already. That is handled after its last
+    /// messages.
     pub(super) fn check_unknown_exit(&mut self, pid: i32) {
         if let Some(status) = self.exits.take_unknown(pid) {
-            self.process_exited(pid, status);
+            self.exits.report(pid, status);
         }
     }
 
@@ -62,7 +63,7 @@ impl Supervisor {
         let Some(worker) = self.table.take_worker(prototype, number) else {
             return;
         };
-        let requests: u64 = worker.snapshots().map(|snapshot| snapshot.requests).sum();
+        let requests = worker.requests();
         let pid = worker.pid.unwrap_or(0);
         let verdict = ExchangeError::WorkerDied { pid, how: status };
         let interrupted: Vec<Interrupted> = worker
@@ -156,7 +157,8 @@ impl Supervisor {
             // Its exit is about to be reported, with the reason. A host that closed its control socket and keeps running is of no use
             // either.
             if let Some(pid) = prototype.pid {
-                self.context.launcher.kill(pid, SIGKILL);
+                let prototype = AppProcess::prototype(pid);
+                self.context.launcher.kill(prototype, SIGKILL);
             }
             return;
         }
@@ -207,7 +209,7 @@ impl Supervisor {
     pub(super) fn check_violation(&mut self) {
         let generation = self.app.generation.load_full();
         for number in generation.take_offenders() {
-            let Some(pid) = self.table.pid_of(&generation, number) else {
+            let Some(process) = self.table.process_of(&generation, number) else {
                 // There is no such worker, so the report itself is damaged.
                 generation.condemn();
                 continue;
@@ -215,9 +217,12 @@ impl Supervisor {
             let name = self.app.name();
             self.log(
                 Level::Alert,
-                &format!("\"{name}\" application process {pid} sent an impossible response head and is killed"),
+                &format!(
+                    "\"{name}\" application process {} sent an impossible response head and is killed",
+                    process.pid
+                ),
             );
-            self.context.launcher.kill(pid, SIGKILL);
+            self.context.launcher.kill(process, SIGKILL);
         }
         if !generation.is_violated() {
             return;

@@ -15,7 +15,7 @@ use super::worker::SIGKILL;
 use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
-use crate::launcher::Level;
+use crate::launcher::{AppProcess, Level};
 use crate::runtime::now;
 
 /// Interval between measurements of the memory of workers: one costs a few microseconds (`/proc/PID/statm`).
@@ -28,8 +28,8 @@ const MEASURE_SHARE: u32 = 200;
 const MEASURE_COST: Duration = Duration::from_micros(10);
 
 /// A process id for a message; empty for a worker that has just ended.
-fn number(pid: Option<i32>) -> String {
-    pid.map_or_else(String::new, |pid| format!(" {pid}"))
+fn number(process: Option<AppProcess>) -> String {
+    process.map_or_else(String::new, |process| format!(" {}", process.pid))
 }
 
 impl Supervisor {
@@ -46,37 +46,37 @@ impl Supervisor {
                     serves_others,
                     line,
                 } => {
-                    let pid = self.table.pid_of(&current, worker);
+                    let process = self.table.process_of(&current, worker);
                     self.log(
                         Level::Warn,
-                        &format!("\"{name}\" application process{} exceeds the time limit with `{line}`; answered 504", number(pid)),
+                        &format!("\"{name}\" application process{} exceeds the time limit with `{line}`; answered 504", number(process)),
                     );
-                    if let Some(pid) = pid {
-                        self.ask_where(pid);
+                    if let Some(process) = process {
+                        self.ask_where(process);
                     }
                     if !serves_others {
                         self.replace_late(&current, worker);
                     }
                 }
                 Overdue::Stuck { worker, line } => {
-                    let pid = self.table.pid_of(&current, worker);
+                    let process = self.table.process_of(&current, worker);
                     self.log(
                         Level::Error,
-                        &format!("\"{name}\" application process{} does not finish `{line}` and is killed", number(pid)),
+                        &format!("\"{name}\" application process{} does not finish `{line}` and is killed", number(process)),
                     );
                     if let Some(worker) = self.table.worker_at(&current, worker) {
                         worker.doom = Some(End::Timeout);
                     }
-                    if let Some(pid) = pid {
-                        self.context.launcher.kill(pid, SIGKILL);
+                    if let Some(process) = process {
+                        self.context.launcher.kill(process, SIGKILL);
                     }
                 }
             }
         }
     }
 
-    fn ask_where(&self, pid: i32) {
-        self.context.launcher.kill(pid, WHERE_SIGNAL);
+    fn ask_where(&self, process: AppProcess) {
+        self.context.launcher.kill(process, WHERE_SIGNAL);
     }
 
     /// Asks the workers of slow requests where they are; nothing else happens to them.
@@ -86,11 +86,11 @@ impl Supervisor {
         for generation in former.chain([&current]) {
             for question in generation.take_questions() {
                 let worker = generation.worker_at(question.slot, question.serial);
-                let pid = worker.and_then(|worker| self.table.pid_of(generation, worker));
-                if let Some(pid) = pid.filter(|pid| self.shared.answers.expect(*pid)) {
+                let process = worker.and_then(|worker| self.table.process_of(generation, worker));
+                if let Some(process) = process.filter(|one| self.shared.answers.expect(one.pid)) {
                     // The caller may have gone: then the answer is discarded.
-                    let _ = question.reply.send(pid);
-                    self.ask_where(pid);
+                    let _ = question.reply.send(process.pid);
+                    self.ask_where(process);
                 }
             }
         }
@@ -136,7 +136,8 @@ impl Supervisor {
             return;
         };
         worker.asked_at = Some(now);
-        let pid = worker.pid.unwrap_or(0);
+        let process = worker.process();
+        let pid = number(process);
         let lines: Vec<String> = worker
             .numbers()
             .flat_map(|number| worker.generation.overrun(number, &ExchangeError::Drained))
@@ -144,16 +145,18 @@ impl Supervisor {
         for line in &lines {
             self.log(
                 Level::Warn,
-                &format!("\"{name}\" application process {pid} is draining and still serving `{line}`: {why}; answered 504"),
+                &format!("\"{name}\" application process{pid} is draining and still serving `{line}`: {why}; answered 504"),
             );
         }
         if lines.is_empty() {
             self.log(
                 Level::Warn,
-                &format!("\"{name}\" application process {pid} was to end and has not: {why}"),
+                &format!("\"{name}\" application process{pid} was to end and has not: {why}"),
             );
         }
-        self.ask_where(pid);
+        if let Some(process) = process {
+            self.ask_where(process);
+        }
     }
 
     fn kill_stuck(&mut self, index: usize, now: Instant) {
@@ -164,12 +167,13 @@ impl Supervisor {
         // If the process does not react even to this (in the kernel, on a dead disk), it is repeated.
         worker.asked_at = Some(now);
         worker.doom = Some(End::Timeout);
-        if let Some(pid) = worker.pid {
+        if let Some(process) = worker.process() {
+            let pid = process.pid;
             self.log(
                 Level::Error,
                 &format!("\"{name}\" application process {pid} does not end and is killed"),
             );
-            self.context.launcher.kill(pid, SIGKILL);
+            self.context.launcher.kill(process, SIGKILL);
         }
     }
 
@@ -241,7 +245,7 @@ impl Supervisor {
                     &format!("\"{name}\" application process {pid} uses {used} bytes of memory, more than `limits.memory_max`, and is killed"),
                 );
                 worker.doom = Some(End::Memory);
-                launcher.kill(pid, SIGKILL);
+                worker.signal(SIGKILL, &**launcher);
                 continue;
             }
             if !worker.is_ready() || soft.is_none_or(|soft| used <= soft) {

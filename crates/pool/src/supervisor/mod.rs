@@ -44,13 +44,13 @@ pub(crate) use self::start::OnFailure;
 use self::start::{FirstStart, NextRoll, Roll};
 use self::stopped::Stopped;
 use self::table::ProcessTable;
-use self::worker::SIGKILL;
+use self::worker::{SIGKILL, Worker};
 use crate::application::ApplicationPool;
 use crate::context::Context;
 use crate::error::ExchangeError;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
-use crate::launcher::Level;
+use crate::launcher::{AppProcess, Level};
 use crate::runtime;
 use crate::shared::{Admit, Shared};
 
@@ -208,21 +208,29 @@ impl Supervisor {
 
     /// Handles the ends that main reported, after the last messages of the processes: main's report may overtake them.
     fn handle_exits(&mut self) {
-        let exits = self.exits.take();
-        if exits.is_empty() {
-            return;
+        loop {
+            let exits = self.exits.take();
+            if exits.is_empty() {
+                return;
+            }
+            self.handle_last_messages();
+            for (pid, status) in exits {
+                self.process_exited(pid, status);
+            }
         }
+    }
+
+    fn handle_last_messages(&mut self) {
         let mut last_messages = Vec::new();
-        for prototype in &self.table.prototypes {
+        // The messages of one that is not known to be launched are handled after that.
+        let launched = self.table.prototypes.iter();
+        for prototype in launched.filter(|prototype| prototype.pid.is_some()) {
             while let Some(message) = prototype.receive_now() {
                 last_messages.push((prototype.serial, message));
             }
         }
         for (prototype, message) in last_messages {
             self.message(prototype, message);
-        }
-        for (pid, status) in exits {
-            self.process_exited(pid, status);
         }
     }
 
@@ -310,20 +318,52 @@ impl Supervisor {
     }
 
     fn worker_forked(&mut self, prototype: u64, number: u32, pid: i32) {
+        let Some(process) = self.process_of(prototype, pid) else {
+            return;
+        };
         let launcher = &*self.context.launcher;
         match self.table.worker_mut(prototype, number) {
             Some(worker) => {
                 worker.forked(pid, launcher);
                 self.check_unknown_exit(pid);
             }
-            // Its process id may have been reused.
-            None => launcher.kill(pid, SIGKILL),
+            None => launcher.kill(process, SIGKILL),
         }
     }
 
+    /// The process that a prototype names as one of its workers; `None`, after the prototype is killed: the process is not of this
+    /// prototype. Only the application's code says that, so that limits of its own are applied to another application's process.
+    fn process_of(&mut self, serial: u64, pid: i32) -> Option<AppProcess> {
+        let prototype = self.table.prototype(serial)?.pid?;
+        // One that has ended is of no prototype; main refuses to signal another that has got its id.
+        if runtime::is_of(pid, prototype).unwrap_or(true) {
+            return Some(AppProcess { prototype, pid });
+        }
+        let name = self.app.name();
+        self.log(
+            Level::Alert,
+            &format!("\"{name}\" prototype process {prototype} names process {pid} as its own, which is not, and is killed"),
+        );
+        self.prototype_gone(serial, None);
+        None
+    }
+
     fn worker_ready(&mut self, prototype: u64, number: u32, pid: i32) {
+        let is_forked = |worker: &mut Worker| worker.pid.is_some();
+        let is_known = self
+            .table
+            .worker_mut(prototype, number)
+            .is_some_and(is_forked);
+        // The process that was forked counts, even if a child of it reports that it is ready.
+        if !is_known {
+            let Some(process) = self.process_of(prototype, pid) else {
+                return;
+            };
+            if self.table.worker_mut(prototype, number).is_none() {
+                self.context.launcher.kill(process, SIGKILL);
+            }
+        }
         let Some(worker) = self.table.worker_mut(prototype, number) else {
-            self.context.launcher.kill(pid, SIGKILL);
             return;
         };
         if !worker.became_ready(pid, runtime::now()) {

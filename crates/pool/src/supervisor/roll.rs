@@ -17,7 +17,7 @@ use super::worker::{SIGKILL, Worker};
 use super::{Supervisor, scale};
 use crate::error::ExchangeError;
 use crate::failure::StartFailure;
-use crate::launcher::{Launched, Level};
+use crate::launcher::{AppProcess, Launched, Level};
 use crate::runtime::now;
 use crate::shared::Admit;
 
@@ -58,7 +58,8 @@ impl Supervisor {
                     None => true,
                 };
                 if is_late {
-                    self.context.launcher.kill(launched.pid, SIGKILL);
+                    let prototype = AppProcess::prototype(launched.pid);
+                    self.context.launcher.kill(prototype, SIGKILL);
                 }
                 self.check_unknown_exit(launched.pid);
             }

@@ -10,7 +10,7 @@ use tutti_sys::proc;
 use super::Supervisor;
 use super::stopped::{INTERVAL, REAPED_WITHIN, SUSPICIOUS, note};
 use super::worker::SIGKILL;
-use crate::launcher::{Level, ProcessExit};
+use crate::launcher::{AppProcess, Level, ProcessExit};
 use crate::runtime::now;
 
 impl Supervisor {
@@ -31,11 +31,7 @@ impl Supervisor {
     fn look_for_stopped(&mut self, now: Instant) {
         self.stopped.looked = Some(now);
         let (mut stopped, mut dead) = (Vec::new(), Vec::new());
-        let prototypes = self.table.prototypes.iter();
-        let prototypes = prototypes.filter(|prototype| prototype.is_alive());
-        let prototypes = prototypes.filter_map(|prototype| prototype.pid);
-        let workers = self.table.workers.iter().filter_map(|worker| worker.pid);
-        for pid in prototypes.chain(workers) {
+        for AppProcess { pid, .. } in self.table.processes() {
             match proc::stat(pid).map(|stat| stat.state) {
                 Ok('T') if !proc::is_traced(pid) => stopped.push(pid),
                 Ok('Z') => dead.push(pid),
@@ -68,16 +64,18 @@ impl Supervisor {
         let Some(limit) = self.stopped.limit else {
             return;
         };
-        let stopped = self.stopped.stopped.iter();
-        let overdue = stopped.filter(|(_, since)| now >= **since + limit);
-        for (&pid, _) in overdue {
-            let name = self.app.name();
+        let stopped = &self.stopped.stopped;
+        let is_overdue = |since: &Instant| now >= *since + limit;
+        let overdue = self.table.processes();
+        let overdue = overdue.filter(|process| stopped.get(&process.pid).is_some_and(is_overdue));
+        for process in overdue {
+            let (name, pid) = (self.app.name(), process.pid);
             let text = format!(
                 "\"{name}\" process {pid} has been stopped by a signal for {} seconds; it is killed, and another started",
                 limit.as_secs()
             );
             self.log(Level::Alert, &text);
-            self.context.launcher.kill(pid, SIGKILL);
+            self.context.launcher.kill(process, SIGKILL);
         }
     }
 
@@ -101,7 +99,8 @@ impl Supervisor {
                     "\"{name}\" prototype process {pid} does not reap its processes; it is killed, and another started"
                 );
                 self.log(Level::Alert, &text);
-                self.context.launcher.kill(pid, SIGKILL);
+                let prototype = AppProcess::prototype(pid);
+                self.context.launcher.kill(prototype, SIGKILL);
             }
             self.worker_exited(serial, number, ProcessExit::Unknown);
         }

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use tutti_wire::control::ToPrototype;
 
 use super::prototype::{Prototype, QUIT_TIMEOUT, Stage};
-use super::worker::{Numbers, SIGKILL, Worker};
+use super::worker::{Numbers, Parent, SIGKILL, Worker};
 use crate::context::Context;
 use crate::generation::Generation;
+use crate::launcher::AppProcess;
 use crate::runtime::now;
 
 /// Time after the death of its prototype in which a requested worker may appear: the message about it is in the socket already, or never
@@ -92,14 +93,27 @@ impl ProcessTable {
         })
     }
 
-    /// The process id of the worker with this number in a segment, if it is known.
-    pub(super) fn pid_of(&self, generation: &Arc<Generation>, number: u32) -> Option<i32> {
+    /// The process of the worker with this number in a segment, if its process id is known.
+    pub(super) fn process_of(
+        &self,
+        generation: &Arc<Generation>,
+        number: u32,
+    ) -> Option<AppProcess> {
         self.workers
             .iter()
             .find(|worker| {
                 worker.numbers().contains(&number) && Arc::ptr_eq(&worker.generation, generation)
             })
-            .and_then(|worker| worker.pid)
+            .and_then(Worker::process)
+    }
+
+    /// All processes whose ids are known.
+    pub(super) fn processes(&self) -> impl Iterator<Item = AppProcess> {
+        let prototypes = self.prototypes.iter();
+        let prototypes = prototypes.filter(|prototype| prototype.is_alive());
+        let prototypes = prototypes.filter_map(|prototype| prototype.pid);
+        let workers = self.workers.iter().filter_map(Worker::process);
+        prototypes.map(AppProcess::prototype).chain(workers)
     }
 
     /// Removes a worker that has ended.
@@ -126,6 +140,10 @@ impl ProcessTable {
         if prototype.stage != Stage::Ready {
             return;
         }
+        let Some(pid) = prototype.pid else {
+            debug_assert!(false, "a prototype is ready before it was launched");
+            return;
+        };
         let generation = Arc::clone(&prototype.generation);
         let mark = prototype.output.mark();
         for _ in 0..count {
@@ -155,8 +173,12 @@ impl ProcessTable {
                 number,
                 threads: threads.get(),
             };
-            self.workers
-                .push(Worker::asked_for(serial, numbers, mark, now()));
+            self.workers.push(Worker::asked_for(
+                Parent { serial, pid },
+                numbers,
+                mark,
+                now(),
+            ));
         }
     }
 
@@ -215,7 +237,7 @@ impl ProcessTable {
         prototype.stage = Stage::Ending;
         prototype.ending_since = now();
         let pid = prototype.pid?;
-        launcher.kill(pid, SIGKILL);
+        launcher.kill(AppProcess::prototype(pid), SIGKILL);
         Some(pid)
     }
 

@@ -12,7 +12,7 @@ use tutti_wire::WorkerSnapshot;
 use crate::counters::End;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
-use crate::launcher::Launcher;
+use crate::launcher::{AppProcess, Launcher};
 
 /// signal(7)
 pub(super) const SIGKILL: i32 = 9;
@@ -30,6 +30,8 @@ pub(super) struct Worker {
     threads: u32,
     /// The prototype that forked it.
     pub(super) prototype: u64,
+    /// The process id of that prototype.
+    prototype_pid: i32,
     pub(super) generation: Arc<Generation>,
     /// Its process id, once it is known.
     pub(super) pid: Option<i32>,
@@ -150,13 +152,22 @@ pub(super) struct Numbers {
     pub(super) threads: u32,
 }
 
+/// The prototype of a worker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parent {
+    pub(super) serial: u64,
+    /// Its process id.
+    pub(super) pid: i32,
+}
+
 impl Worker {
     /// A worker that a prototype has just been asked to fork; its output begins at `mark`.
-    pub(super) fn asked_for(prototype: u64, numbers: Numbers, mark: u64, now: Instant) -> Self {
+    pub(super) fn asked_for(parent: Parent, numbers: Numbers, mark: u64, now: Instant) -> Self {
         Worker {
             number: numbers.number,
             threads: numbers.threads,
-            prototype,
+            prototype: parent.serial,
+            prototype_pid: parent.pid,
             generation: numbers.generation,
             pid: None,
             since: now,
@@ -168,6 +179,21 @@ impl Worker {
                     failure: None,
                 },
             }),
+        }
+    }
+
+    /// Its process, once the process id is known.
+    pub(super) fn process(&self) -> Option<AppProcess> {
+        self.pid.map(|pid| AppProcess {
+            prototype: self.prototype_pid,
+            pid,
+        })
+    }
+
+    /// Sends it a signal, if its process id is known.
+    pub(super) fn signal(&self, signal: i32, launcher: &dyn Launcher) {
+        if let Some(process) = self.process() {
+            launcher.kill(process, signal);
         }
     }
 
@@ -217,7 +243,7 @@ impl Worker {
         self.pid = Some(pid);
         self.note_in_segment(pid);
         if matches!(self.state, State::Killed) {
-            launcher.kill(pid, SIGKILL);
+            self.signal(SIGKILL, launcher);
         }
     }
 
@@ -254,9 +280,7 @@ impl Worker {
     /// Kills it, now or as soon as its process id is known.
     pub(super) fn kill(&mut self, now: Instant, launcher: &dyn Launcher) {
         self.change(now, |_| State::Killed);
-        if let Some(pid) = self.pid {
-            launcher.kill(pid, SIGKILL);
-        }
+        self.signal(SIGKILL, launcher);
     }
 
     fn change(&mut self, now: Instant, transition: impl FnOnce(State) -> State) {
@@ -315,8 +339,8 @@ impl Worker {
         }
     }
 
-    /// Requests that it has begun.
-    fn requests(&self) -> u64 {
+    /// Requests that it has begun, by its own account: any number.
+    pub(super) fn requests(&self) -> u64 {
         self.snapshots()
             .fold(0, |sum, snapshot| sum.wrapping_add(snapshot.requests))
     }
@@ -378,17 +402,15 @@ pub(super) enum Ended {
 mod tests {
     use std::sync::Mutex;
 
-    use tutti_options::application::Common;
-    use tutti_options::perl::Perl;
-    use tutti_options::types::Special;
-
     use super::*;
     use crate::context::Context;
     use crate::eventfds::ThreadWakers;
     use crate::launcher::{LaunchFuture, LaunchRequest, Level, LogSink};
     use crate::scheduling::{Scheduling, SystemClocks};
     use crate::shared::Shared;
-    use crate::spec::AppSpec;
+
+    /// The process id of the prototype.
+    const PROTOTYPE: i32 = 4000;
 
     /// Records the processes that it is to kill.
     #[derive(Default)]
@@ -399,9 +421,9 @@ mod tests {
             Box::pin(std::future::pending())
         }
 
-        fn kill(&self, pid: i32, signal: i32) {
-            assert_eq!(signal, SIGKILL);
-            self.0.lock().unwrap().push(pid);
+        fn kill(&self, process: AppProcess, signal: i32) {
+            assert_eq!((process.prototype, signal), (PROTOTYPE, SIGKILL));
+            self.0.lock().unwrap().push(process.pid);
         }
     }
 
@@ -413,16 +435,6 @@ mod tests {
     }
 
     fn worker(killer: &Arc<Killer>) -> Worker {
-        let spec = AppSpec {
-            name: "app".into(),
-            kind: "sample".to_owned(),
-            version: String::new(),
-            pointer: "/applications/app".to_owned(),
-            common: Common::default(),
-            special: Special::Perl(Perl::default()),
-            max_body_size: crate::DEFAULT_MAX_BODY_SIZE,
-            spool: std::env::temp_dir().into(),
-        };
         let context = Context {
             launcher: Arc::clone(killer) as Arc<dyn Launcher>,
             log: Arc::new(Silent),
@@ -430,16 +442,17 @@ mod tests {
             cores: 1,
             scheduling: Scheduling::new(Box::new(SystemClocks), 1),
         };
-        let shared = Arc::new(Shared::new(
-            Arc::new(spec),
-            Arc::new(crate::counters::Tally::new(1)),
-        ));
+        let shared = Shared::sample();
         let numbers = Numbers {
             generation: Generation::create(&shared, &context).unwrap(),
             number: 0,
             threads: 1,
         };
-        Worker::asked_for(1, numbers, 7, Instant::now())
+        let parent = Parent {
+            serial: 1,
+            pid: PROTOTYPE,
+        };
+        Worker::asked_for(parent, numbers, 7, Instant::now())
     }
 
     /// Issue 11: a worker whose start took too long before its process id was known was never killed.

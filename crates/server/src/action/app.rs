@@ -159,7 +159,7 @@ async fn submit(
 ) -> Result<Result<ApplicationExchange, SubmitError>, Gone> {
     let is_complete = !sent.is_stream && !sent.is_websocket;
     let taken = {
-        let mut taken = pin!(call.0.application.take(request.arrived()));
+        let mut taken = pin!(call.0.application.take(request.complete_at()));
         poll_fn(|cx| {
             if let Poll::Ready(taken) = taken.as_mut().poll(cx) {
                 return Poll::Ready(Ok(taken));

@@ -307,6 +307,11 @@ impl<'a> Request<'a> {
         self.exchange.arrived
     }
 
+    /// When the action could begin: the head was complete, and the body if it is collected.
+    pub(crate) fn complete_at(&self) -> Instant {
+        self.exchange.collected.get().unwrap_or(self.arrived())
+    }
+
     /// Logs the request, whose response has been produced, and records its span. `head` has the fields of the response's head.
     pub(crate) fn finished(&self, status: u16, body_bytes: u64, head: &FieldLines) {
         let status = self.sent_status(status);

@@ -36,6 +36,8 @@ pub(crate) struct Exchange {
     pub(crate) begun: Instant,
     /// When its head was complete.
     pub(crate) arrived: Instant,
+    /// When its body was complete, if that was collected before the action.
+    pub(crate) collected: Cell<Option<Instant>>,
     /// Its number on this thread.
     serial: u64,
     /// Its connection, and its number there.
@@ -95,6 +97,7 @@ impl Exchange {
         Self {
             begun,
             arrived,
+            collected: Cell::default(),
             serial: local.next_serial(),
             connection,
             attempts: Attempts::default(),
