@@ -23,7 +23,7 @@ const MOST_KEYS: usize = 100;
 const LEAST_SECRET: usize = 32;
 
 /// Keys that signatures are verified with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct VerificationKeys {
     list: Vec<Key>,
 }
