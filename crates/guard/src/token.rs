@@ -307,7 +307,7 @@ mod tests {
         Jwt {
             algorithms: algorithms.to_vec(),
             keys: KeySource::File(GuardFile {
-                pointer: Pointer::root(),
+                pointer: Pointer::root().into(),
                 path: "/k".into(),
             }),
             audience: Vec::new(),

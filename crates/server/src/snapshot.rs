@@ -617,7 +617,7 @@ fn upstreams(
             let key = content.and_then(|content| StickyKey::of_file(&content));
             key.map_err(|why| {
                 let message = format!("`{}`: {why}", file.path.display());
-                faults.push(Diagnostic::apply(file.pointer.clone(), message));
+                faults.push(Diagnostic::apply(file.pointer.clone().into(), message));
             })
             .ok()
         });

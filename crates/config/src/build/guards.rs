@@ -119,7 +119,7 @@ impl<'d> Builder<'d> {
             key,
             rate,
             options,
-            pointer: reader.pointer,
+            pointer: reader.pointer.into(),
         })
     }
 
