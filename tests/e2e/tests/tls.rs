@@ -678,6 +678,55 @@ fn a_client_without_a_valid_certificate_gets_a_page() {
     }
 }
 
+#[test]
+fn connections_from_before_a_rule_about_certificates_are_not_served() {
+    let (server, authority) = site(EC, &json!({}));
+    must_upload(&server, "people", &authority.read("ca.pem"));
+    let mut run = Command::new("openssl")
+        .args(["s_client", "-quiet", "-CAfile", "ca.pem", "-connect"])
+        .arg(server.address().to_string())
+        .current_dir(authority.folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (run.stdin.take().unwrap(), run.stdout.take().unwrap());
+    let mut ask = || {
+        input
+            .write_all(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+            .unwrap();
+        let reply = client::read_reply(&mut output, &mut Vec::new(), "GET").unwrap();
+        let reply = reply.unwrap();
+        (reply.status, reply.keeps_connection())
+    };
+    assert_eq!(ask(), (201, true));
+    // A change of something else.
+    configure(
+        &server,
+        &json!({"certificate": "site", "session": {"timeout": 60}}),
+    );
+    assert_eq!(ask(), (201, true));
+    let rule = json!({"certificate": "site", "client_ca": "people"});
+    configure(&server, &rule);
+    assert_eq!(ask(), (421, false));
+    assert_eq!(output.read(&mut [0; 1]).unwrap(), 0, "it is closed");
+    run.wait().unwrap();
+    server.wait_for_log("421: the connection is from before a change");
+    // Plain HTTP from before the listener had TLS.
+    let plain = json!({"listeners": {server.address().to_string(): {"pass": "routes"}}, "routes": [{"action": {"return": 202}}]});
+    server.put("/config", &plain);
+    let mut open = client::Client::to(server.address());
+    let mut ask = || {
+        open.send("GET / HTTP/1.1\r\nHost: example.com\r\n\r\n");
+        open.response("GET").status
+    };
+    assert_eq!(ask(), 202);
+    configure(&server, &rule);
+    assert_eq!(ask(), 421);
+    assert!(open.is_closed());
+}
+
 /// The example of the guide, for nginx's 495 and 496.
 #[test]
 fn an_error_page_tells_missing_certificates_from_invalid_ones() {
