@@ -106,9 +106,7 @@ impl RequestLimit {
             interval: rate.interval(),
             requests: rate.whole().requests,
         };
-        let limit = self.model.name.as_deref();
-        let limit = limit.unwrap_or(self.model.pointer.as_str());
-        store.count(limit, key, bound).await
+        store.count(self.name(), key, bound).await
     }
 
     /// Counts a request that exceeds a bound.
