@@ -46,8 +46,8 @@ impl KeySet {
 
     /// The known keys, unless newer ones must be waited for.
     ///
-    /// Keys that are due are still used while the next ones are fetched, and as long as they cannot be fetched. Keys that nobody used for
-    /// another `refresh` are not: one of them may have been withdrawn long ago.
+    /// Keys that are due are still used while the next ones are fetched, and as long as they cannot be fetched. Keys that are twice as old are
+    /// not: no request has come for long, and one of them may have been withdrawn.
     pub fn usable(&self, now: Instant, refresh: Duration) -> Option<Arc<VerificationKeys>> {
         let attempts = self.attempts();
         let is_usable = attempts.has_failed || attempts.is_within(now, 2 * refresh);
