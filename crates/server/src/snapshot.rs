@@ -369,7 +369,7 @@ impl Snapshot {
         snapshot.job_entrances = job_entrances(config, previous);
         snapshot.question_entrances = entry_points::for_questions(
             snapshot.router.guards(),
-            &previous.question_entrances,
+            (previous.router.guards(), &previous.question_entrances),
             previous.counts.threads(),
         );
         snapshot.believes_fields |= !snapshot.question_entrances.is_empty();
