@@ -583,6 +583,7 @@ class Http3(Multiplexed):
         super().__init__(place)
         self.quic = None
         self.tickets = []
+        self.tokens = []
 
     async def _connect(self, early=False):
         if self.quic and self.quic.end is None:
@@ -591,7 +592,9 @@ class Http3(Multiplexed):
         configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], verify_mode=ssl.CERT_NONE, server_name="localhost")
         if early and self.tickets:
             configuration.session_ticket = self.tickets.pop()
-        connection = QuicConnection(configuration=configuration, session_ticket_handler=self.tickets.append)
+            # It proves the client's address; otherwise the request would wait.
+            configuration.token = self.tokens.pop()
+        connection = QuicConnection(configuration=configuration, session_ticket_handler=self.tickets.append, token_handler=self.tokens.append)
         loop = asyncio.get_running_loop()
         _, self.quic = await loop.create_datagram_endpoint(lambda: Quic(connection), local_addr=(self.place.source, 0))
         self.quic.connect(("127.0.0.1", self.place.port), transmit=not early)

@@ -267,7 +267,7 @@ class Combination:
         """A request in the first packets of a client that has been here before; it is served once."""
         client = self.client("HTTP/3")
         await self.send(client, self.asks[0])
-        await wait_until(lambda: client.tickets, "the client gets a session ticket")
+        await wait_until(lambda: client.tickets and client.tokens, "the client gets a session ticket and a token")
         number = f"early-{next(self.numbers)}"
         answer = known.Answer(200, b"127.0.0.1 SCHEME early=1\n", copies=1 if "mirror" in self.on else 0)
         sent = Sent(number, known.Ask("early", answer, "/who"), client.name)

@@ -233,19 +233,20 @@ async def migration(site):
 
 
 async def session(site):
-    """The ticket of a first connection."""
-    tickets = []
-    async with site.client(session_ticket_handler=tickets.append) as client:
+    """The ticket of a first connection, and a token that proves the client's address: options of the next connection."""
+    tickets, tokens = [], []
+    async with site.client(session_ticket_handler=tickets.append, token_handler=tokens.append) as client:
         await is_served(site, client)
     expect(tickets, "there is no ticket")
-    return tickets[-1]
+    expect(tokens, "there is no token")
+    return {"session_ticket": tickets[-1], "token": tokens[-1]}
 
 
 async def early(site, method, data=b""):
     """(accepted, status, fields seen) of a request in the first packets."""
     from http3_client import URL, HttpRequest
 
-    configuration = site.configuration(session_ticket=await session(site))
+    configuration = site.configuration(**await session(site))
     async with site.client(configuration, wait_connected=False) as client:
         request = HttpRequest(method=method, url=URL(f"{site.url}/{'fields/' if method == 'GET' else 'echo/'}"), content=data)
         status, _, body = answer(await client._request(request))
@@ -267,10 +268,10 @@ async def early_post(site):
 
 async def early_again(site):
     """A ticket is for one connection."""
-    ticket = await session(site)
+    known = await session(site)
     taken = []
     for _ in range(2):
-        async with site.client(site.configuration(session_ticket=ticket), wait_connected=False) as client:
+        async with site.client(site.configuration(**known), wait_connected=False) as client:
             status, _, _ = await get(site, client, "/bytes/16")
             expect(status == 200, f"status {status}")
             await client.ping()

@@ -91,9 +91,9 @@ impl GuardTable {
         mut read: impl FnMut(&Path) -> Option<Result<Vec<u8>, String>>,
     ) -> Result<Self, Vec<Diagnostic>> {
         let stores = previous.stores_of(stores.values());
-        let before = previous.list.iter().flat_map(|guard| &guard.limits);
         let mut known = Known {
-            limits: before.cloned().collect(),
+            former: previous.limits(),
+            limits: Vec::new(),
             stores: &stores,
             share: &previous.share,
         };
@@ -107,7 +107,7 @@ impl GuardTable {
                 && let Err(why) = content.and_then(|content| identity.take(&content))
             {
                 let message = format!("`{}`: {why}", file.path.display());
-                faults.push(Diagnostic::apply(file.pointer.clone(), message));
+                faults.push(Diagnostic::apply(file.pointer.clone().into(), message));
             }
             list.push(ActionGuard {
                 limits: known.limits_of(model),
@@ -240,6 +240,9 @@ impl GuardTable {
 
 /// The existing limits and stores, from which those of the next configuration are taken.
 struct Known<'g> {
+    /// Those of the former configuration that none of this one has taken yet.
+    former: Vec<&'g Arc<RequestLimit>>,
+    /// Those of this configuration.
     limits: Vec<Arc<RequestLimit>>,
     stores: &'g [Arc<CountStore>],
     share: &'g Arc<FleetShare>,
@@ -257,10 +260,17 @@ impl Known<'_> {
             let mut stores = self.stores.iter();
             stores.find(|store| store.model.name == *name)
         });
-        if let Some(same) = self.limits.iter().find(|known| known.is(wanted, store)) {
+        // Several actions may name it.
+        let mut limits = self.limits.iter();
+        if let Some(same) = limits.find(|one| Arc::ptr_eq(&one.model, wanted)) {
             return Arc::clone(same);
         }
-        let new = Arc::new(RequestLimit::new(wanted, self.share, store.cloned()));
+        // Equal limits of two actions have counts of their own, so each former one is taken once, in order.
+        let found = self.former.iter().position(|one| one.is(wanted, store));
+        let new = Arc::new(match found.map(|index| self.former.remove(index)) {
+            Some(former) => former.moved(wanted),
+            None => RequestLimit::new(wanted, self.share, store.cloned()),
+        });
         self.limits.push(Arc::clone(&new));
         new
     }
@@ -269,5 +279,78 @@ impl Known<'_> {
 fn add_field(fields: &mut Vec<String>, name: &str) {
     if !fields.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         fields.push(name.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_config::ValidationContext;
+
+    use super::*;
+    use crate::identity::IdentityState;
+    use crate::limit::Bound;
+    use crate::token::VerificationKeys;
+
+    const LIMITED: &str = r#"{"action": {"return": 200, "limit": {"rate": "10r/s"}}}"#;
+    const OPEN: &str =
+        r#"{"match": {"uri": "/open"}, "action": {"return": 200, "limit": {"rate": "7r/s"}}}"#;
+    const SIGNED: &str = r#"{"action": {"return": 200, "authenticate": {"jwt": {
+        "algorithms": ["RS256"], "jwks": {"pass": "routes/keys"}}}}}"#;
+
+    /// The guards of a configuration with these routes, after another one.
+    fn table(routes: &[&str], previous: &GuardTable) -> GuardTable {
+        let routes = routes.join(", ");
+        let text = format!(
+            r#"{{"listeners": {{"*:80": {{"pass": "routes/main"}}}},
+                "routes": {{"main": [{routes}], "keys": [{{"action": {{"return": 200}}}}]}}}}"#
+        );
+        let document = tutti_config::parse(text.as_bytes()).unwrap();
+        let config = tutti_config::validate(&document, &ValidationContext::default()).unwrap();
+        let guards: Vec<_> = config.guards().cloned().collect();
+        GuardTable::new(&guards, &BTreeMap::new(), previous, |_| None).unwrap()
+    }
+
+    /// Notes as many requests beyond each limit as its number says.
+    fn number(table: &GuardTable) {
+        for (number, guard) in table.list.iter().enumerate() {
+            for _ in 0..=number {
+                guard.limits[0].note_beyond(Bound::Rate);
+            }
+        }
+    }
+
+    fn numbers(table: &GuardTable) -> Vec<u64> {
+        let limits = table.list.iter().flat_map(|guard| &guard.limits);
+        limits.map(|one| one.beyond().next().unwrap().1).collect()
+    }
+
+    #[test]
+    fn counts_of_limits_without_a_name_survive_a_change_of_their_place() {
+        let first = table(&[LIMITED, LIMITED], &GuardTable::default());
+        number(&first);
+        assert_eq!(numbers(&first), [1, 2], "equal limits are two limits");
+        let moved = table(&[OPEN, LIMITED, LIMITED], &first);
+        assert_eq!(numbers(&moved), [0, 1, 2]);
+        assert_eq!(
+            moved.list[2].limits[0].model.pointer.as_str(),
+            "/routes/main/2/action/limit"
+        );
+        let more = table(&[OPEN, LIMITED, LIMITED, LIMITED], &moved);
+        assert_eq!(numbers(&more), [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn fetched_keys_survive_a_change_of_their_place() {
+        let keys = |table: &GuardTable| {
+            let mut identities = table.list.iter().filter_map(|guard| guard.identity.clone());
+            match &identities.next().unwrap().state {
+                IdentityState::Jwt(_, keys) => Arc::clone(keys),
+                _ => panic!("not a token"),
+            }
+        };
+        let first = table(&[SIGNED], &GuardTable::default());
+        keys(&first).put(VerificationKeys::default());
+        let moved = table(&[OPEN, SIGNED], &first);
+        assert!(keys(&moved).now().is_some());
     }
 }

@@ -26,7 +26,7 @@ pub enum IdentityState {
     /// Names and passwords; empty until the file has been read.
     Basic(ArcSwapOption<Accounts>),
     /// Signed tokens.
-    Jwt(Box<Verifier>, Box<KeySet>),
+    Jwt(Box<Verifier>, Arc<KeySet>),
     /// None: a service decides.
     Forward,
     /// The secret of links; empty until the file has been read.
@@ -45,7 +45,7 @@ impl Identity {
                 IdentityState::Basic(accounts)
             }
             Authenticate::Jwt(jwt) => {
-                IdentityState::Jwt(Box::new(Verifier::new(jwt)), Box::default())
+                IdentityState::Jwt(Box::new(Verifier::new(jwt)), Arc::default())
             }
             Authenticate::Forward(_) => IdentityState::Forward,
             Authenticate::SignedLink(link) => {

@@ -32,7 +32,7 @@ pub use concurrency::{Concurrency, Permit};
 pub use fleet_share::FleetShare;
 pub use guards::{ActionGuard, AuthKind, GuardTable};
 pub use identity::{Identity, IdentityState};
-pub use key_set::KeySet;
+pub use key_set::{KeyFetch, KeySet};
 pub use limit::{Bound, RequestLimit, seconds};
 pub use password_desk::{Busy, PasswordDesk};
 pub use rate::{Quota, RateLimiter};

@@ -12,19 +12,19 @@ use crate::fleet_share::FleetShare;
 use crate::rate::{Quota, RateLimiter};
 use crate::valkey::{Away, CountStore, Taken};
 
-/// One limit.
+/// One limit. Its counts belong to it, wherever it is written in the next configuration.
 #[derive(Debug)]
 pub struct RequestLimit {
     /// Its configuration.
     pub model: Arc<model::Limit>,
     /// Requests in a time.
-    pub rate: Option<RateLimiter>,
+    pub rate: Option<Arc<RateLimiter>>,
     /// The store that counts requests per time for several servers; `rate` is used when it does not answer.
     pub store: Option<Arc<CountStore>>,
     /// Concurrent requests.
     pub concurrency: Option<Arc<Concurrency>>,
     /// Requests that exceeded it, by bound.
-    beyond: [AtomicU64; Bound::ALL.len()],
+    beyond: Arc<[AtomicU64; Bound::ALL.len()]>,
 }
 
 /// The bounds that a limit may have.
@@ -60,17 +60,28 @@ impl RequestLimit {
         let is_shared = options.scope == LimitScope::Fleet || store.is_some();
         let rate = model.rate.map(|rate| {
             let limiter = RateLimiter::new(rate, options.burst, options.keys);
-            match is_shared {
+            Arc::new(match is_shared {
                 true => limiter.shared(share),
                 false => limiter,
-            }
+            })
         });
         Self {
             model: Arc::clone(model),
             rate,
             store,
             concurrency: options.concurrent.map(Concurrency::new),
-            beyond: Default::default(),
+            beyond: Arc::default(),
+        }
+    }
+
+    /// With the counts of this one, for the same limit in the next configuration.
+    pub fn moved(&self, model: &Arc<model::Limit>) -> Self {
+        Self {
+            model: Arc::clone(model),
+            rate: self.rate.clone(),
+            store: self.store.clone(),
+            concurrency: self.concurrency.clone(),
+            beyond: Arc::clone(&self.beyond),
         }
     }
 
@@ -95,9 +106,7 @@ impl RequestLimit {
             interval: rate.interval(),
             requests: rate.whole().requests,
         };
-        let limit = self.model.name.as_deref();
-        let limit = limit.unwrap_or(self.model.pointer.as_str());
-        store.count(limit, key, bound).await
+        store.count(self.name(), key, bound).await
     }
 
     /// Counts a request that exceeds a bound.
@@ -113,7 +122,7 @@ impl RequestLimit {
             Bound::Rate => self.rate.is_some(),
             Bound::Concurrent => self.concurrency.is_some(),
         };
-        let counts = Bound::ALL.into_iter().zip(&self.beyond);
+        let counts = Bound::ALL.into_iter().zip(&*self.beyond);
         counts
             .filter(move |(bound, _)| has(bound))
             .map(|(bound, count)| (bound, count.load(Ordering::Relaxed)))

@@ -23,7 +23,7 @@ const MOST_KEYS: usize = 100;
 const LEAST_SECRET: usize = 32;
 
 /// Keys that signatures are verified with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct VerificationKeys {
     list: Vec<Key>,
 }
@@ -307,7 +307,7 @@ mod tests {
         Jwt {
             algorithms: algorithms.to_vec(),
             keys: KeySource::File(GuardFile {
-                pointer: Pointer::root(),
+                pointer: Pointer::root().into(),
                 path: "/k".into(),
             }),
             audience: Vec::new(),

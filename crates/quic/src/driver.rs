@@ -83,6 +83,8 @@ pub(crate) struct Driver<C> {
     pub(crate) next: u64,
     pub(crate) leaving: Leaving,
     pub(crate) is_connected: bool,
+    /// A token proved the client's address before the handshake.
+    pub(crate) has_proven_address: bool,
     /// When the client was last pinged.
     pub(crate) asked: Millis,
     /// Datagrams that the socket did not accept.
@@ -117,6 +119,7 @@ impl<C: QuicConnection> Driver<C> {
             next: 0,
             leaving: Leaving::No,
             is_connected: false,
+            has_proven_address: false,
             asked: now,
             unsent: None,
         }
@@ -458,9 +461,10 @@ impl<C: QuicConnection> Driver<C> {
             },
         };
         let early = Early { id, section, read };
-        // A GET or HEAD without a body is safe to replay (RFC 8470 §2.1); others wait until the handshake is complete.
+        // A GET or HEAD without a body is safe to replay (RFC 8470 §2.1); others wait until the handshake is complete. All wait for it if
+        // the address may be forged, because routes, limits and logs would believe it.
         let is_safe = matches!(early.section.method(), b"GET" | b"HEAD") && early.read.has_ended;
-        if self.is_connected || is_safe {
+        if self.is_connected || is_safe && self.has_proven_address {
             self.start(early, cx);
         } else {
             self.early.push(early);

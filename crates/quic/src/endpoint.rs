@@ -205,6 +205,7 @@ impl<S: QuicServer> QuicEndpoint<S> {
             return self.shared.answer(&transmit, &answer);
         };
         let config = self.config(&terms);
+        let has_proven_address = incoming.remote_address_validated();
         let accepted = state
             .borrow_mut()
             .accept(incoming, now, &mut answer, Some(config));
@@ -212,7 +213,8 @@ impl<S: QuicServer> QuicEndpoint<S> {
             Ok((handle, state)) => {
                 let connection = server.connect(hold, from, to);
                 let quic = self.shared.enter(handle, state);
-                let driver = Driver::new(connection, &self.shared, handle, &quic, terms.client);
+                let mut driver = Driver::new(connection, &self.shared, handle, &quic, terms.client);
+                driver.has_proven_address = has_proven_address;
                 tokio::task::spawn_local(driver.run());
             }
             Err(error) => {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -72,6 +72,8 @@ pub(super) struct Inner {
     pub(super) jumps: Jumps,
     /// Number of configurations that were put in force, and when the last one was.
     in_force: Mutex<(u64, f64)>,
+    /// Number of times that a change has put the contents of files for access control in place.
+    guard_changes: AtomicU64,
 }
 
 /// The parts of a service.
@@ -156,6 +158,7 @@ impl RouterService {
             started: unix_time(),
             jumps: Jumps::default(),
             in_force: Mutex::default(),
+            guard_changes: AtomicU64::default(),
         }))
     }
 
@@ -396,7 +399,10 @@ impl Inner {
             guard_files,
             exporters: &self.exporters,
         };
-        let server = self.server.prepare(&config, around)?;
+        let server = self.server.prepare(&config, around);
+        // Guards that stay have the content that this change has read, even if it fails.
+        self.note_guard_change();
+        let server = server?;
         Ok(Ready {
             document,
             config,
@@ -535,6 +541,17 @@ impl Inner {
     fn note_in_force(&self) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         *in_force = (in_force.0 + 1, unix_time());
+        // New guards have the content that the change has read, perhaps long before.
+        self.note_guard_change();
+    }
+
+    fn note_guard_change(&self) {
+        self.guard_changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// A number that is another one after each change that put contents of these files in place.
+    pub(super) fn guard_changes(&self) -> u64 {
+        self.guard_changes.load(Ordering::Acquire)
     }
 
     /// The current metrics.

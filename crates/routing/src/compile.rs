@@ -104,7 +104,7 @@ impl Router {
         {
             match router.compile_pass(&question.pass, &question.pointer) {
                 Ok(pass) => router.listeners.push(CompiledListener {
-                    pointer: question.pointer.clone(),
+                    pointer: question.pointer.clone().into(),
                     pass,
                     rules: None,
                     settings: ScopeNumber::default(),

@@ -1,6 +1,9 @@
-//! The answer to requests of clients without a valid certificate, where the handshake has let them in (`client_failure`).
+//! The answer to requests of clients without a valid certificate, where the handshake has let them in (`client_failure`), or where it was
+//! before the listener had its present rule.
 //!
 //! Must never: let such a request reach a route.
+
+use std::rc::Rc;
 
 use tutti_request_log::Answerer;
 
@@ -11,19 +14,32 @@ use crate::plan::{Act, Plan};
 /// The status of the answer, as nginx's.
 const STATUS: u16 = 400;
 
+/// The status on a connection whose handshake was by another rule: the client may send the request again on a new one (RFC 9110 §15.5.20).
+const MISDIRECTED: u16 = 421;
+
 /// The plan for a request that is refused. Its error page, another request in its place, is not.
 pub(crate) fn refuse(request: &Request<'_>) -> Option<Plan> {
-    let facts = request.client.channel.facts()?;
-    let reason = facts.client_refusal()?;
+    let facts = request.client.channel.facts().map(Rc::as_ref);
+    let offer = request.snapshot.offer_of(request.client.listener.id);
+    let (status, reason) = match offer.is_none_or(|offer| offer.has_checked(facts)) {
+        true => (STATUS, facts?.client_refusal()?),
+        false => (
+            MISDIRECTED,
+            "the connection is from before a change of the rule about client certificates",
+        ),
+    };
     if request.substitute.is_some() {
         return None;
     }
-    refusals::refused(&request.client.local, request, STATUS, reason);
+    if status == MISDIRECTED {
+        request.client.take_no_more();
+    }
+    refusals::refused(&request.client.local, request, status, reason);
     request.exchange.answerer.set(Answerer::Nothing);
     let listener = request.snapshot.position_of(request.client.listener.id);
     if let Some(listener) = listener {
         let rules = request.snapshot.router.listener_rules(listener);
         request.exchange.rules.replace(rules);
     }
-    Some(Plan::new(Act::page(STATUS)))
+    Some(Plan::new(Act::page(status)))
 }

@@ -369,7 +369,7 @@ impl Snapshot {
         snapshot.job_entrances = job_entrances(config, previous);
         snapshot.question_entrances = entry_points::for_questions(
             snapshot.router.guards(),
-            &previous.question_entrances,
+            (previous.router.guards(), &previous.question_entrances),
             previous.counts.threads(),
         );
         snapshot.believes_fields |= !snapshot.question_entrances.is_empty();
@@ -617,7 +617,7 @@ fn upstreams(
             let key = content.and_then(|content| StickyKey::of_file(&content));
             key.map_err(|why| {
                 let message = format!("`{}`: {why}", file.path.display());
-                faults.push(Diagnostic::apply(file.pointer.clone(), message));
+                faults.push(Diagnostic::apply(file.pointer.clone().into(), message));
             })
             .ok()
         });

@@ -22,6 +22,8 @@ pub(crate) struct ClientCheck {
     pub(crate) verifier: Arc<dyn ClientCertVerifier>,
     pub(crate) is_required: bool,
     pub(crate) failure: ClientFailure,
+    /// A digest of the rule.
+    pub(crate) digest: [u8; 32],
 }
 
 /// The result of the check.

@@ -21,6 +21,8 @@ pub struct HandshakeFacts {
     /// `r` if the session was resumed, else `.`; empty if that is not known.
     session: &'static str,
     verdict: ClientVerdict,
+    /// The digest of the rule about client certificates that the verdict is by.
+    rule: Option<[u8; 32]>,
     certificate: Option<CertificateDer<'static>>,
     /// Computed on demand.
     client: OnceCell<ClientCertificate>,
@@ -59,6 +61,7 @@ impl HandshakeFacts {
                 None => "",
             },
             verdict: verdict(clients, certificates),
+            rule: clients.map(|clients| clients.digest),
             certificate: certificates.first().map(|one| one.clone().into_owned()),
             client: OnceCell::new(),
             field: OnceCell::new(),
@@ -79,6 +82,7 @@ impl HandshakeFacts {
             // `quinn-proto` does not tell.
             session: "",
             verdict: verdict(clients, certificates),
+            rule: clients.map(|clients| clients.digest),
             certificate: certificates.first().cloned(),
             client: OnceCell::new(),
             field: OnceCell::new(),
@@ -97,6 +101,10 @@ impl HandshakeFacts {
             })
         };
         (self.verdict != ClientVerdict::NotAsked).then(|| self.field.get_or_init(field).as_slice())
+    }
+
+    pub(crate) fn rule(&self) -> Option<&[u8; 32]> {
+        self.rule.as_ref()
     }
 
     /// Why the requests of this client are refused with a page; `None`: they are not.

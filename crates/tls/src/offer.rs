@@ -19,6 +19,7 @@ use crate::bundle::Bundle;
 use crate::challenges::Challenges;
 use crate::client_check::ClientCheck;
 use crate::connection::TlsConnection;
+use crate::handshake_facts::HandshakeFacts;
 use crate::names::Fit;
 use crate::on_demand::{CertificateResult, Demands, OnDemand};
 use crate::provider;
@@ -122,6 +123,7 @@ impl Offer {
                     verifier,
                     is_required: clients.is_required,
                     failure: clients.failure,
+                    digest: rule,
                 };
                 let builder = builder.with_client_cert_verifier(check.for_handshakes(provider));
                 (builder, Some(Arc::new(check)), rule)
@@ -148,6 +150,14 @@ impl Offer {
             memory,
             clients,
         })
+    }
+
+    /// True if a connection was checked by the rule about client certificates of this offer, or if there is none. A connection may be from
+    /// before a change of the rule, or of plain HTTP.
+    pub fn has_checked(&self, facts: Option<&HandshakeFacts>) -> bool {
+        self.clients
+            .as_ref()
+            .is_none_or(|clients| facts.is_some_and(|facts| facts.rule() == Some(&clients.digest)))
     }
 
     /// The configuration for code that uses rustls directly: it belongs to one listener, so there is one rule about client certificates.

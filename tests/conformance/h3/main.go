@@ -163,12 +163,13 @@ func websocket(config *tls.Config) {
 	must("close", connection.CloseWithError(0x100, ""))
 }
 
-// Comes back until the server takes a request of its first packets, or not, as it should be.
+// Comes back until the server takes a request of its first packets, or not, as it should be. The tokens prove its address.
 func early(config *tls.Config, isTaken bool) {
 	config = config.Clone()
 	config.ClientSessionCache = tls.NewLRUClientSessionCache(10)
+	tokens := quic.NewLRUTokenStore(1, 4)
 	for round := range 20 {
-		transport := &http3.Transport{TLSClientConfig: config}
+		transport := &http3.Transport{TLSClientConfig: config, QUICConfig: &quic.Config{TokenStore: tokens}}
 		client := &http.Client{Transport: transport}
 		response, text := ask(client, http3.MethodGet0RTT, "/early", nil)
 		expect(response.StatusCode == 200, "%v", response)

@@ -65,6 +65,15 @@ pub fn endpoint(is_early: bool) -> quinn::Endpoint {
     endpoint
 }
 
+/// The same for early requests, without the tokens that prove its address.
+pub fn endpoint_without_tokens() -> quinn::Endpoint {
+    let mut config = config(true);
+    config.token_store(Arc::new(quinn::NoneTokenStore));
+    let mut endpoint = endpoint(true);
+    endpoint.set_default_client_config(config);
+    endpoint
+}
+
 fn config(is_early: bool) -> quinn::ClientConfig {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -1022,6 +1022,59 @@ fn signed_tokens_let_in() {
     );
 }
 
+/// A site whose tokens are verified with the keys of a server that answers by hand, with an access log.
+fn with_provider(server: &Server, jwks: &Value) -> mpsc::Receiver<std::net::TcpStream> {
+    let (provider, questions) = held();
+    let mut jwks = jwks.clone();
+    jwks["pass"] = "upstreams/provider".into();
+    configured(
+        server,
+        json!({
+            "access_log": server.folder().join("access.log"),
+            "upstreams": {"provider": {"servers": {provider.to_string(): {}}}},
+            "routes": [{"action": {"return": 200, "authenticate": {"jwt": {
+                "algorithms": ["RS256"], "jwks": jwks}}}}]
+        }),
+    );
+    questions
+}
+
+fn answer_with(mut stream: std::net::TcpStream, keys: &Value) {
+    let keys = keys.to_string();
+    let length = keys.len();
+    let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    // Fails if the question was dropped.
+    let _ = stream.write_all((head + &keys).as_bytes());
+}
+
+#[test]
+fn a_client_that_leaves_does_not_end_the_fetch_of_keys() {
+    let server = Server::start(&ServerOptions::default());
+    let questions = with_provider(&server, &json!({}));
+    let (path, keys) = rsa_key(&server, "one");
+    let claims = json!({"exp": now() + 600});
+    let unknown = token(&json!({"alg": "RS256", "kid": "none"}), &claims, |_| {
+        vec![0; 256]
+    });
+    let mut leaving = client::Client::to(server.address());
+    leaving.send(format!(
+        "GET /leaving HTTP/1.1\r\nHost: a\r\nAuthorization: {unknown}\r\n\r\n"
+    ));
+    let question = questions.recv().unwrap();
+    leaving.reset();
+    wait_until("the end of the request", || {
+        let log = fs::read_to_string(server.folder().join("access.log"));
+        log.is_ok_and(|log| log.contains("/leaving"))
+    });
+    answer_with(question, &keys);
+    let good = token(
+        &json!({"alg": "RS256", "kid": "one"}),
+        &claims,
+        by_rsa(&path),
+    );
+    assert_eq!(status_of(&server, "/", &good), 200, "{}", server.log());
+}
+
 #[test]
 fn without_its_file_no_client_is_admitted() {
     let mut server = Server::start(&ServerOptions::default());

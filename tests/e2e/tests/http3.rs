@@ -615,6 +615,28 @@ fn java_gets_bodies_over_http3_too() {
     });
 }
 
+#[test]
+fn connections_from_before_a_rule_about_client_certificates_end() {
+    let server = bare();
+    let put = |tls: serde_json::Value| {
+        let listener = json!({"pass": "routes", "tls": tls, "http3": true});
+        let listeners = json!({server.address().to_string(): listener});
+        let routes = json!([{"action": {"return": 200}}]);
+        server.put(
+            "/config",
+            &json!({"listeners": listeners, "routes": routes}),
+        );
+    };
+    put(json!({"certificate": "site"}));
+    run(async {
+        let mut client = Http3Client::connect(server.port()).await;
+        assert_eq!(client.get("/").await.unwrap().status, 200);
+        put(json!({"certificate": "site", "client_ca": "site"}));
+        assert_eq!(client.get("/").await.unwrap().status, 421);
+        client.quic.closed().await;
+    });
+}
+
 /// quic-go, built from the versions that `tests/conformance/h3/go.sum` names: WebSocket and early requests, too.
 #[test]
 fn quic_go_is_served() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use origin::{Origin, answer, field};
 use quinn::{Connection, Endpoint};
 use serde_json::{Value, json};
-use tutti_e2e::http3::endpoint;
+use tutti_e2e::http3::{endpoint, endpoint_without_tokens};
 use tutti_e2e::http3_raw::{Field, Raw, head};
 use tutti_e2e::http3_site::{self, run};
 use tutti_testkit::Server;
@@ -258,6 +258,18 @@ async fn comes_back(endpoint: &Endpoint, server: &Server) -> (bool, String) {
             (false, raw(&connection).get("/back", &[]).await.text())
         }
     }
+}
+
+/// The source of the first packets may be forged: nothing begins before the client has proven it.
+#[test]
+fn early_requests_without_an_address_token_wait() {
+    let origin = origin();
+    let server = site(&origin, &json!({"early_data": true}));
+    run(async {
+        let client = endpoint_without_tokens();
+        get_ready(&client, server.address()).await;
+        assert_eq!(comes_back(&client, &server).await, (true, " 0".to_owned()));
+    });
 }
 
 #[test]

@@ -678,6 +678,112 @@ fn a_client_without_a_valid_certificate_gets_a_page() {
     }
 }
 
+#[test]
+fn connections_from_before_a_rule_about_certificates_are_not_served() {
+    let (server, authority) = site(EC, &json!({}));
+    must_upload(&server, "people", &authority.read("ca.pem"));
+    let mut run = Command::new("openssl")
+        .args(["s_client", "-quiet", "-CAfile", "ca.pem", "-connect"])
+        .arg(server.address().to_string())
+        .current_dir(authority.folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (run.stdin.take().unwrap(), run.stdout.take().unwrap());
+    let mut ask = || {
+        input
+            .write_all(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+            .unwrap();
+        let reply = client::read_reply(&mut output, &mut Vec::new(), "GET").unwrap();
+        let reply = reply.unwrap();
+        (reply.status, reply.keeps_connection())
+    };
+    assert_eq!(ask(), (201, true));
+    // A change of something else.
+    configure(
+        &server,
+        &json!({"certificate": "site", "session": {"timeout": 60}}),
+    );
+    assert_eq!(ask(), (201, true));
+    let rule = json!({"certificate": "site", "client_ca": "people"});
+    configure(&server, &rule);
+    assert_eq!(ask(), (421, false));
+    assert_eq!(output.read(&mut [0; 1]).unwrap(), 0, "it is closed");
+    run.wait().unwrap();
+    server.wait_for_log("421: the connection is from before a change");
+    // Plain HTTP from before the listener had TLS.
+    let plain = json!({"listeners": {server.address().to_string(): {"pass": "routes"}}, "routes": [{"action": {"return": 202}}]});
+    server.put("/config", &plain);
+    let mut open = client::Client::to(server.address());
+    let mut ask = || {
+        open.send("GET / HTTP/1.1\r\nHost: example.com\r\n\r\n");
+        open.response("GET").status
+    };
+    assert_eq!(ask(), 202);
+    configure(&server, &rule);
+    assert_eq!(ask(), 421);
+    assert!(open.is_closed());
+}
+
+/// Asks over HTTP/2, and again on the same connection after a line; prints the kinds of the frames that come then, until the end.
+const HTTP2_TWICE: &str = r#"
+import socket, ssl, sys
+def frame(kind, flags, stream, payload): return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+head = b"\x82\x87\x84\x41\x0bexample.com"
+context = ssl.create_default_context(cafile=sys.argv[2])
+context.set_alpn_protocols(["h2"])
+heard = b""
+def frames(tls):
+    global heard
+    while piece := tls.recv(65536):
+        heard += piece
+        while len(heard) >= 9 and len(heard) >= 9 + (length := int.from_bytes(heard[:3], "big")):
+            kind, flags, stream, heard = heard[3], heard[4], int.from_bytes(heard[5:9], "big"), heard[9 + length:]
+            yield kind, flags, stream
+with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60) as plain:
+    with context.wrap_socket(plain, server_hostname="example.com") as tls:
+        tls.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 5, 1, head))
+        next(1 for kind, flags, stream in frames(tls) if stream == 1 and flags & 1)
+        print("answered", flush=True)
+        sys.stdin.readline()
+        tls.sendall(frame(1, 5, 3, head))
+        try: print(*(kind for kind, _, _ in frames(tls)))
+        except ssl.SSLEOFError: pass
+"#;
+
+#[test]
+fn connections_of_http2_from_before_a_rule_about_certificates_end() {
+    let (server, authority) = site(EC, &json!({}));
+    must_upload(&server, "people", &authority.read("ca.pem"));
+    let mut run = Command::new("python3")
+        .args(["-c", HTTP2_TWICE, &server.port().to_string()])
+        .arg(authority.path("ca.pem"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (run.stdin.take().unwrap(), run.stdout.take().unwrap());
+    let mut first = [0; 9];
+    output.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"answered\n");
+    configure(
+        &server,
+        &json!({"certificate": "site", "client_ca": "people"}),
+    );
+    input.write_all(b"\n").unwrap();
+    let mut kinds = String::new();
+    output.read_to_string(&mut kinds).unwrap();
+    assert!(run.wait().unwrap().success());
+    server.wait_for_log("421: the connection is from before a change");
+    // GOAWAY.
+    assert!(
+        kinds.split_ascii_whitespace().any(|kind| kind == "7"),
+        "{kinds}"
+    );
+}
+
 /// The example of the guide, for nginx's 495 and 496.
 #[test]
 fn an_error_page_tells_missing_certificates_from_invalid_ones() {

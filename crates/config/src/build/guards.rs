@@ -87,7 +87,7 @@ impl<'d> Builder<'d> {
         let options: LimitOptions = reader.read();
         let has_rate = reader.has(&LimitOptions::rate);
         let rate = self.rate(&reader);
-        self.check_limit_store(&reader);
+        self.check_limit_store(&reader, name);
         if !has_rate && options.concurrent.is_none() && options.bandwidth.is_none() {
             let diagnostic = Diagnostic::new(reader.pointer.clone(), "the limit has no effect");
             let hint = "write `rate`, `concurrent` or `bandwidth`";
@@ -119,7 +119,7 @@ impl<'d> Builder<'d> {
             key,
             rate,
             options,
-            pointer: reader.pointer,
+            pointer: reader.pointer.into(),
         })
     }
 

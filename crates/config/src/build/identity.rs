@@ -194,7 +194,7 @@ impl<'d> Builder<'d> {
             return None;
         }
         Some(GuardFile {
-            pointer,
+            pointer: pointer.into(),
             path: path.to_owned(),
         })
     }
@@ -270,7 +270,7 @@ impl<'d> Builder<'d> {
             pass: self.receiver(reader, pass)?,
             uri: uri.to_owned(),
             timeout,
-            pointer: reader.pointer.clone(),
+            pointer: reader.pointer.clone().into(),
         })
     }
 }

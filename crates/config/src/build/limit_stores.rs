@@ -81,11 +81,17 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// Checks that the store of a limit exists.
-    pub(super) fn check_limit_store(&mut self, limit: &Reader<'d>) {
+    /// Checks that the store of a limit exists, and that the limit has a name, by which all servers count it.
+    pub(super) fn check_limit_store(&mut self, limit: &Reader<'d>, name: Option<&str>) {
         let Some((node, pointer)) = limit.get(&LimitOptions::store) else {
             return;
         };
+        if let (Some(member), None) = (limit.member(&LimitOptions::store), name) {
+            let message = "a limit without a name cannot be counted in a store";
+            let hint = "write the limit in `limits`, and its name here";
+            let fault = Diagnostic::new(pointer.clone(), message).suggest(hint);
+            self.faults.name(fault, member);
+        }
         let example = r#"{"valkey": {"url": "valkey://HOST"}}"#;
         self.check_store((node, pointer), &SettingsOptions::limit_stores, example);
     }

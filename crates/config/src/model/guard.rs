@@ -9,6 +9,7 @@ use tutti_document::Pointer;
 use tutti_options::password::PasswordHash;
 
 use super::destination::Pass;
+use super::written_at::WrittenAt;
 use crate::pattern::Patterns;
 use crate::table::{
     BasicOptions, CorsOptions, ForwardOptions, JwksOptions, JwtAlgorithm, JwtOptions, LimitOptions,
@@ -101,7 +102,7 @@ impl Authenticate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardFile {
     /// Where it was written.
-    pub pointer: Pointer,
+    pub pointer: WrittenAt,
     /// Absolute.
     pub path: PathBuf,
 }
@@ -178,7 +179,7 @@ pub struct SignedLink {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuthRequest {
     /// Where it was written.
-    pub pointer: Pointer,
+    pub pointer: WrittenAt,
     /// The destination.
     pub pass: Pass,
     /// Path and query.
@@ -191,7 +192,7 @@ pub struct AuthRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     /// Where it was written.
-    pub pointer: Pointer,
+    pub pointer: WrittenAt,
     /// Its name; `None` for an inline limit of an action.
     pub name: Option<String>,
     /// `None`: the client's address.

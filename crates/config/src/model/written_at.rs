@@ -45,6 +45,12 @@ impl Hash for WrittenAt {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
+impl fmt::Display for WrittenAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Debug for WrittenAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -37,7 +37,7 @@ options! {
         /// of which gets the limit divided by the number of live nodes
         scope: LimitScope [beyond(), default("\"node\""), needs(&["rate"])],
         /// One of `settings.limit_stores`: `rate` and `burst` are counted there, exactly, for all servers with this
-        /// store and a limit of this name
+        /// store and a limit of this name. Only limits of `limits` can have one
         store: Option<String> [kind(ValueKind::String(Text::Name(Referent::LimitStore))), beyond(), needs(&["rate"])],
         /// If the store does not respond, count requests as with `"scope": "fleet"` (`share`), or respond 503
         /// (`refuse`)

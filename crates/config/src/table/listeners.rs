@@ -127,8 +127,9 @@ options! {
         connection_window_size: u32 [kind(ValueKind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
         /// Time for which clients may remember that HTTP/3 is available here; 0: do not announce it
         alt_svc_max_age: u32 [kind(ValueKind::Integer(0, 31_536_000)), beyond(), default("86400"), unit("seconds")],
-        /// Accept GET and HEAD without a body in a client's first packets (0-RTT). An attacker may replay them: the
-        /// application or server gets `Early-Data: 1`, and can respond 425
+        /// Accept GET and HEAD without a body in a client's first packets (0-RTT), if the client returns an address token
+        /// of its last connection. An attacker may replay them: the application or server gets `Early-Data: 1`, and can
+        /// respond 425
         early_data: bool [beyond(), default("false")],
     }
 }

@@ -61,6 +61,8 @@ pub(crate) struct Ends {
     number: u64,
     /// Requests on it so far, those of all its streams together.
     requests: Rc<Cell<u64>>,
+    /// It takes no more requests, on any stream.
+    takes_no_more: Rc<Cell<bool>>,
     /// The local address, read from the kernel at most once; only for listeners on any address.
     local_address: OnceCell<SocketAddr>,
 }
@@ -74,6 +76,7 @@ impl Ends {
             proxied: None,
             number: NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed),
             requests: Rc::default(),
+            takes_no_more: Rc::default(),
             local_address: OnceCell::new(),
         }
     }
@@ -92,13 +95,19 @@ impl Ends {
             proxied: self.proxied,
             number: self.number,
             requests: Rc::clone(&self.requests),
+            takes_no_more: Rc::clone(&self.takes_no_more),
             local_address: self.local_address.clone(),
         }
     }
 
     /// True if the connection must end with the current request.
     pub(crate) fn is_ending(&self) -> bool {
-        self.listener.is_closing() || self.local.draining.get()
+        self.takes_no_more.get() || self.listener.is_closing() || self.local.draining.get()
+    }
+
+    /// Has the connection end with the current requests.
+    pub(crate) fn take_no_more(&self) {
+        self.takes_no_more.set(true);
     }
 
     /// Counts a request.

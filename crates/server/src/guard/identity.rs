@@ -1,12 +1,14 @@
 //! Authentication: `authenticate` of an action.
 
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use data_encoding::BASE64;
 use tutti_config::model::{self, Authenticate, KeySource};
 use tutti_config::template::Template;
 use tutti_conn::connection_limits::ClientKey;
-use tutti_guard::auth_request::{self, AuthClient};
+use tutti_guard::auth_request::{self, AuthClient, AuthError, AuthResponse};
 use tutti_guard::passwords::Accounts;
 use tutti_guard::signed_link::{self, LinkClaim, LinkFault};
 use tutti_guard::token::{Claims, TokenError, VerificationKeys, Verifier, claim, unfit};
@@ -124,7 +126,7 @@ fn credentials<'r>(request: &Request<'r>, scheme: &[u8]) -> Option<&'r [u8]> {
 async fn jwt(
     request: &Request<'_>,
     guard: &ActionGuard,
-    (model, verifier, keys): (&model::Jwt, &Verifier, &KeySet),
+    (model, verifier, keys): (&Arc<model::Jwt>, &Verifier, &Arc<KeySet>),
 ) -> Found {
     let refuse = |error: &str, reason: &str| {
         refusals::refused(&request.client.local, request, 401, reason);
@@ -172,44 +174,67 @@ async fn jwt(
     }
 }
 
-/// Verifies with fetched keys: the known ones, and, for an unknown key, perhaps newer ones.
+/// Verifies with fetched keys: the known ones, or, for an unknown key, those that a fetch brings.
 async fn fetched(
     request: &Request<'_>,
     guard: &ActionGuard,
-    (model, verifier, keys): (&model::Jwt, &Verifier, &KeySet),
+    (model, verifier, keys): (&Arc<model::Jwt>, &Verifier, &Arc<KeySet>),
     token: &[u8],
 ) -> Result<Result<Claims, TokenError>, GuardResponse> {
     let KeySource::Fetched(question, options) = &model.keys else {
         return Err(GuardResponse::of(500));
     };
-    let mut outcome = None;
-    if let Some(known) = keys.fresh(Instant::now(), options.refresh) {
-        match verifier.verify(token, &known) {
-            Err(TokenError::UnknownKey) => outcome = Some(Err(TokenError::UnknownKey)),
-            verified => return Ok(verified),
-        }
+    let now = Instant::now();
+    let known = keys.usable(now, options.refresh);
+    let verified = known.map(|known| verifier.verify(token, &known));
+    let is_known = !matches!(verified, None | Some(Err(TokenError::UnknownKey)));
+    if (!is_known || keys.is_due(now, options.refresh))
+        && let Some(fetch) = keys.begin(now)
+    {
+        let asked = auth_request::for_keys(question, &options.host)
+            .map(|outgoing| way::ask(request, guard, question, outgoing));
+        let local = Rc::clone(&request.client.local);
+        let model = Arc::clone(model);
+        let place = guard.model.pointer.clone();
+        // A task of its own: the keys are for all, however soon this client leaves.
+        tokio::task::spawn_local(async move {
+            let received = receive_keys(&model, asked).await;
+            if let Err(why) = &received {
+                let message =
+                    format!("keys for `authenticate` of `{place}` cannot be fetched: {why}");
+                local.log_failure(Level::Error, &message);
+            }
+            fetch.end(received.ok());
+        });
     }
-    let ask = || async {
-        let outgoing = auth_request::for_keys(question, &options.host);
-        let outgoing = outgoing.map_err(|failure| failure.reason)?;
-        let asked = way::ask(request, guard, question, outgoing).await;
-        let asked = asked.map_err(|failure| failure.reason)?;
-        match asked.status {
-            200 => VerificationKeys::read_set(&asked.body, model)
-                .map_err(|why| format!("the answer {why}")),
-            other => Err(format!("the service answered {other}")),
-        }
-    };
-    if let Err(why) = keys.renew(Instant::now(), ask).await {
-        let place = &guard.model.pointer;
-        let reason = format!("keys for `authenticate` of `{place}` cannot be fetched: {why}");
-        refusals::failed(&request.client.local, request, 502, &reason);
+    if let Some(verified) = verified.filter(|_| is_known) {
+        return Ok(verified);
     }
+    keys.settle().await;
     // Old keys are better than none: their signatures are still valid.
-    match (keys.now(), outcome) {
-        (Some(known), _) => Ok(verifier.verify(token, &known)),
-        (None, Some(outcome)) => Ok(outcome),
-        (None, None) => Err(GuardResponse::of(502)),
+    let Some(known) = keys.now() else {
+        let place = &guard.model.pointer;
+        let reason = format!("there are no keys for `authenticate` of `{place}` yet");
+        refusals::failed(&request.client.local, request, 502, &reason);
+        return Err(GuardResponse::of(502));
+    };
+    Ok(verifier.verify(token, &known))
+}
+
+/// Receives the keys that were asked for.
+async fn receive_keys(
+    model: &model::Jwt,
+    asked: Result<impl Future<Output = Result<AuthResponse, AuthError>>, AuthError>,
+) -> Result<VerificationKeys, String> {
+    let response = match asked {
+        Ok(asked) => asked.await,
+        Err(failure) => Err(failure),
+    };
+    let response = response.map_err(|failure| failure.reason)?;
+    match response.status {
+        200 => VerificationKeys::read_set(&response.body, model)
+            .map_err(|why| format!("the answer {why}")),
+        other => Err(format!("the service answered {other}")),
     }
 }
 

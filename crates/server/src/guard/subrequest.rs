@@ -14,13 +14,20 @@ use tutti_guard::auth_request::{AuthError, AuthResponse, Outgoing, failed};
 use crate::exchange::request::Request;
 use crate::local::Command;
 
-/// Asks it.
-pub(super) async fn ask(
+/// Asks it. The answer may be awaited after the end of the request.
+pub(super) fn ask(
     request: &Request<'_>,
     guard: &ActionGuard,
     question: &model::AuthRequest,
     outgoing: Outgoing,
-) -> Result<AuthResponse, AuthError> {
+) -> impl Future<Output = Result<AuthResponse, AuthError>> + use<> {
+    let stream = connect(request, guard);
+    let timeout = question.timeout;
+    async move { tutti_guard::auth_request::ask(stream?, outgoing, timeout).await }
+}
+
+/// Opens a connection of the server to itself, served by this thread.
+fn connect(request: &Request<'_>, guard: &ActionGuard) -> Result<UnixStream, AuthError> {
     if request.snapshot.is_question(request.client.listener.id) {
         return Err(AuthError {
             status: 508,
@@ -28,12 +35,6 @@ pub(super) async fn ask(
                 .to_owned(),
         });
     }
-    let stream = connect(request, guard)?;
-    tutti_guard::auth_request::ask(stream, outgoing, question.timeout).await
-}
-
-/// Opens a connection of the server to itself, served by this thread.
-fn connect(request: &Request<'_>, guard: &ActionGuard) -> Result<UnixStream, AuthError> {
     let local = &request.client.local;
     let gone = || failed("the server ends");
     let number = guard.question.ok_or_else(gone)?;

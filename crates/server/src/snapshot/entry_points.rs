@@ -125,10 +125,12 @@ pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> L
     }
 }
 
-/// The internal listeners for the questions of guards. Their client fields are the server's own, and trusted.
+/// The internal listeners for the questions of guards: those of `before`, of other guards, for equal questions, and new ones. A question
+/// that is on its way during a change must not arrive at another service, so the place in the document does not count. Their client fields
+/// are the server's own, and trusted.
 pub(crate) fn for_questions(
     guards: &[Arc<model::Guard>],
-    before: &[ListenerEntry],
+    (former, before): (&[Arc<model::Guard>], &[ListenerEntry]),
     threads: usize,
 ) -> Vec<ListenerEntry> {
     let ours = model::AddressPattern::parse("unix").into_iter().collect();
@@ -140,14 +142,49 @@ pub(crate) fn for_questions(
             ..model::ForwardedOptions::default()
         },
     };
+    let former = former.iter().filter_map(|one| one.question());
+    let mut former: Vec<_> = former.zip(before).collect();
     let questions = guards.iter().filter_map(|one| one.question());
     let one = |question: &model::AuthRequest| {
-        let name = question.pointer.as_str();
-        let kept = before.iter().find(|entry| entry.listener.name() == name);
+        let found = former.iter().position(|(one, _)| *one == question);
+        let kept = found.map(|index| former.remove(index).1);
         ListenerEntry {
             forwarded: Some(forwarded.clone()),
-            ..own(name, kept, threads)
+            ..own(question.pointer.as_str(), kept, threads)
         }
     };
     questions.map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHER: &str = r#"{"match": {"uri": "/other"}, "action": {"return": 200, "authenticate": {"forward": {"pass": "routes/other"}}}}"#;
+    const ASKED: &str =
+        r#"{"action": {"return": 200, "authenticate": {"forward": {"pass": "routes/asked"}}}}"#;
+
+    fn guards(routes: &[&str]) -> Vec<Arc<model::Guard>> {
+        let routes = routes.join(", ");
+        let text = format!(
+            r#"{{"listeners": {{"*:80": {{"pass": "routes/main"}}}}, "routes": {{"main": [{routes}],
+                "asked": [{{"action": {{"return": 200}}}}], "other": [{{"action": {{"return": 200}}}}]}}}}"#
+        );
+        let document = tutti_config::parse(text.as_bytes()).unwrap();
+        let context = tutti_config::ValidationContext::default();
+        let config = tutti_config::validate(&document, &context).unwrap();
+        config.guards().cloned().collect()
+    }
+
+    #[test]
+    fn a_question_has_its_listener_wherever_it_is_written() {
+        let ids = |entries: &[ListenerEntry]| -> Vec<u64> {
+            entries.iter().map(|entry| entry.listener.id).collect()
+        };
+        let former = guards(&[ASKED]);
+        let before = for_questions(&former, (&[], &[]), 1);
+        let after = for_questions(&guards(&[OTHER, ASKED]), (&former, &before), 1);
+        assert_eq!(ids(&after)[1], ids(&before)[0]);
+        assert_ne!(ids(&after)[0], ids(&before)[0]);
+    }
 }
