@@ -7,6 +7,7 @@ use tutti_http::FieldLines;
 
 use crate::concurrency::Permit;
 use crate::cors;
+use crate::identity::Identity;
 use crate::limit::RequestLimit;
 
 /// The decisions about one request. Most requests have none, and pay for nothing.
@@ -21,6 +22,8 @@ struct Decisions {
     passed: RefCell<Vec<Passed>>,
     /// Fields of the response, whatever answers.
     fields: RefCell<FieldLines>,
+    /// Those from authentication services.
+    given: RefCell<Vec<(Arc<Identity>, FieldLines)>>,
     /// The user, if a guard has identified one.
     user: RefCell<Vec<u8>>,
     /// A guard has authenticated the client, with or without a name.
@@ -130,6 +133,20 @@ impl Admission {
         let _ = fields.try_push(name.as_bytes(), value);
     }
 
+    /// Adds what an authentication service gives the client, in place of fields of the same names that it gave before: the guards of an internal
+    /// redirect or an error page may ask it again.
+    pub fn give(&self, service: &Arc<Identity>, fields: FieldLines) {
+        let mut given = self.decisions().given.borrow_mut();
+        let mut before = given.iter_mut();
+        match before.find(|(known, _)| known.asks_the_same(service)) {
+            None => given.push((Arc::clone(service), fields)),
+            Some((_, known)) => {
+                known.retain(|name, _| fields.get_all(name).next().is_none());
+                known.append(&fields);
+            }
+        }
+    }
+
     /// Sets the CORS fields of the response, in place of all others, earlier ones included.
     pub fn set_cors(&self, fields: FieldLines) {
         self.decisions().cors.replace(Some(fields));
@@ -145,5 +162,8 @@ impl Admission {
             fields.append(cors);
         }
         fields.append(&decisions.fields.borrow());
+        for (_, given) in decisions.given.borrow().iter() {
+            fields.append(given);
+        }
     }
 }

@@ -67,6 +67,17 @@ impl Identity {
         self.model == *model
     }
 
+    /// True if both ask one service for the same, though they may be at two places of the configuration.
+    pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
+        let (Authenticate::Forward(this), Authenticate::Forward(other)) =
+            (&self.model, &other.model)
+        else {
+            return false;
+        };
+        let (asked, as_other) = (&this.question, &other.question);
+        asked.pass == as_other.pass && asked.uri == as_other.uri && this.uri == other.uri
+    }
+
     /// The file that it needs.
     pub fn file(&self) -> Option<&Path> {
         self.model.file().map(|file| file.path.as_path())

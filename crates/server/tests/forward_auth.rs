@@ -143,3 +143,53 @@ fn a_value_that_would_break_the_subrequest_refuses_the_request() {
     assert!(matches!(answer.status, 401 | 502), "{}", answer.status);
     assert!(application.requests().len() == 1);
 }
+
+/// The service is asked for each of them, of which the first and the others are guarded at two places.
+#[test]
+fn redirects_within_the_server_do_not_double_what_the_service_gives_the_client() {
+    let service = service();
+    let application = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            let to = match asked.line().split(' ').nth(1) {
+                Some("/") => "/again/1",
+                Some("/again/1") => "/again/2",
+                _ => {
+                    peer.answer(b"the end");
+                    continue;
+                }
+            };
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nX-Accel-Redirect: {to}\r\nSet-Cookie: to={to}\r\nContent-Length: 0\r\n\r\n"
+            ));
+        }
+    });
+    let action = |fields: &str| {
+        format!(
+            r#"{{"proxy": "http://{}", "internal": "routes/again", "authenticate": {{"forward": {{
+                "pass": "upstreams/oauth2", "uri": "/auth?of=$uri", "copy_to_client": [{fields}]}}}}}}"#,
+            application.address
+        )
+    };
+    let text = format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes/main"}}}},
+             "routes": {{"main": [{{"action": {}}}], "again": [{{"action": {}}}]}},
+             "upstreams": {{"oauth2": {{"servers": {{"{}": {{}}}}}}}}}}"#,
+        action(r#""Set-Cookie", "X-Line", "X-Auth-Request-User""#),
+        action(r#""Set-Cookie", "x-line""#),
+        service.address
+    );
+    let site = Site::new(1, move |_| text.clone());
+    let answer = site.request("GET", "/", "Cookie: ok\r\n");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "the end"));
+    assert_eq!(service.requests().len(), 3);
+    let all = |name: &str| -> Vec<&str> {
+        let lines = answer.head.lines().filter_map(|line| line.split_once(": "));
+        let lines = lines.filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        lines.map(|(_, value)| value).collect()
+    };
+    let mut cookies = all("Set-Cookie");
+    cookies.sort_unstable();
+    assert_eq!(cookies, ["one=1", "to=/again/1", "to=/again/2", "two=2"]);
+    assert_eq!(all("X-Line"), ["GET /auth?of=/again/2"]);
+    assert_eq!(all("X-Auth-Request-User"), ["alice"]);
+}

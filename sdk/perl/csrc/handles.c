@@ -280,9 +280,16 @@ static SSize_t errors_write(pTHX_ PerlIO *f, const void *data, Size_t len)
 	return (SSize_t) len;
 }
 
+/* The number of standard error, whose lines go to the log as well. */
+static IV errors_fileno(pTHX_ PerlIO *f)
+{
+	PERL_UNUSED_ARG(f);
+	return STDERR_FILENO;
+}
+
 static const PerlIO_funcs errors_table = {
 	.fsize = sizeof(PerlIO_funcs), .name = "tutti_errors", .size = sizeof(struct _PerlIO), .kind = PERLIO_K_RAW,
-	.Pushed = input_pushed, .Popped = PerlIOBase_noop_ok, .Binmode = PerlIOBase_binmode, .Fileno = input_fileno,
+	.Pushed = input_pushed, .Popped = PerlIOBase_noop_ok, .Binmode = PerlIOBase_binmode, .Fileno = errors_fileno,
 	.Dup = PerlIOBase_dup, .Write = errors_write, .Close = PerlIOBase_close, .Flush = PerlIOBase_noop_ok,
 	.Eof = PerlIOBase_eof, .Error = PerlIOBase_error, .Clearerr = PerlIOBase_clearerr, .Setlinebuf = PerlIOBase_setlinebuf,
 };

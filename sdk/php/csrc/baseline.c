@@ -241,14 +241,30 @@ static void take_handlers(handlers *to, zval *current, int level, zend_stack *be
 	}
 }
 
+/* Names and arrays in the code of a script are not counted, and yet are values of their own. */
 static bool same(const zval *a, const zval *b)
 {
-	return Z_TYPE_P(a) == Z_TYPE_P(b) && (!Z_REFCOUNTED_P(a) || Z_COUNTED_P(a) == Z_COUNTED_P(b));
+	return Z_TYPE_P(a) == Z_TYPE_P(b) && (Z_TYPE_P(a) < IS_STRING || Z_COUNTED_P(a) == Z_COUNTED_P(b));
+}
+
+static bool same_handlers(const handlers *from, const zval *current, const int *level, const zend_stack *below, const zend_stack *levels)
+{
+	if (!same(&from->current, current) || zend_stack_count(below) != from->count || (level && *level != from->level)) {
+		return false;
+	}
+	const zval *elements = zend_stack_base(below);
+	const int *levels_below = levels ? zend_stack_base(levels) : NULL;
+	for (int i = 0; i < from->count; i++) {
+		if (!same(&from->below[i], &elements[i]) || (levels_below && levels_below[i] != from->levels_below[i])) {
+			return false;
+		}
+	}
+	return true;
 }
 
 static void restore_handlers(handlers *from, zval *current, int *level, zend_stack *below, zend_stack *levels)
 {
-	if (same(&from->current, current) && zend_stack_count(below) == from->count && (!level || *level == from->level)) {
+	if (same_handlers(from, current, level, below, levels)) {
 		return;
 	}
 	zval old;

@@ -213,13 +213,13 @@ module Tutti
       return nonempty(read_rest) if separator.nil?
 
       line = String.new
-      until line.include?(separator)
+      # A piece goes up to the next byte that may end the separator, so that only the end of the line is to be looked at.
+      until line.end_with?(separator)
         @ahead = take(8192) if ahead.empty?
         break if @ahead.empty?
 
         stop = @ahead.index(separator[-1].b)
         line << @ahead.slice!(0, stop ? stop + 1 : @ahead.bytesize)
-        break if line.end_with?(separator)
       end
       nonempty(line)
     end

@@ -116,6 +116,22 @@ my %answers = (
         $errors->printf("without an end: %d", 42);
         text('logged');
     },
+    # The same by a descriptor: as a copy of the handle, by number, and as standard error of a program.
+    errors_by_number => sub {
+        my $errors = $_[0]{'psgi.errors'};
+        my $is_terminal = -t $errors;
+        open my $copy, '>&', $errors or return text("copying: $!");
+        print {$copy} "by a copy\n";
+        close $copy or return text("closing: $!");
+        open my $number, '>&=', fileno $errors or return text("by number: $!");
+        print {$number} "by a number\n";
+        close $number;
+        { local *STDERR = $errors; system 'echo by a program >&2'; }
+        open STDERR, '>&', $errors or return text("as standard error: $!");
+        print STDERR "by STDERR\n";
+        print {$errors} "by itself\n";
+        text(join ' ', fileno $errors, !$is_terminal == !-t STDERR ? 'as STDERR' : 'another');
+    },
 
     # Bodies.
     pieces => sub { text('one ', '', 'two ', undef, 3) },

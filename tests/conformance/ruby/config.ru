@@ -363,6 +363,16 @@ module Raw
     text(JSON.generate(found))
   end
 
+  # The lines that end with the query.
+  def ended(env)
+    separator = env['QUERY_STRING']
+    lines = []
+    while (line = env['rack.input'].gets(separator))
+      lines << line
+    end
+    text(JSON.generate(lines.map { |each| [each.bytesize, each.end_with?(separator)] }))
+  end
+
   def digest(env)
     input = env['rack.input']
     first = Digest::SHA256.new

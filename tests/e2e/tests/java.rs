@@ -30,6 +30,11 @@ fn parameters(site: &JavaSite) {
     let env = site.get("/q/env;jsessionid=1").json();
     assert_eq!(env["path"], "/env");
     assert_eq!(site.get("/q/env?a;b").status, 200);
+    // Each refusal ended with an exception in the log, whose lines come in order.
+    assert_eq!(site.text("/q/logs"), "logged");
+    site.wait_for_log("to standard output");
+    let log = site.server.log();
+    assert!(!log.contains("NullPointerException"), "{log}");
 }
 
 /// Found by `CookieTests.getValueQuotedTest` of the Servlet TCK: what Jetty notes about such cookies ended with an exception, and 500.

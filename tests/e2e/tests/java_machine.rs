@@ -62,6 +62,13 @@ fn virtual_threads_run_requests_and_websockets() {
         told.starts_with("VirtualThread") && told.ends_with(&format!(" of Java {version}")),
         "{told}"
     );
+    // Nothing ended a handshake that was refused before Jetty had it.
+    for _ in 0..2 {
+        let Err(refused) = WebSocketClient::open(site.server.address(), "/talk;a=b", "") else {
+            panic!("accepted with parameters of the path");
+        };
+        assert!(refused.contains("400"), "{refused}");
+    }
     let worker = site.workers()[0];
     let mut one = site.open("/q/meet");
     let mut other = site.open("/q/meet");

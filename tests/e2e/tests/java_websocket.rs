@@ -79,6 +79,13 @@ fn the_handshake_has_fields_and_a_subprotocol_and_no_extension() {
         panic!("accepted where nothing is");
     };
     assert!(refused.contains("404"), "{refused}");
+    // Jetty never has it.
+    let Err(refused) = WebSocketClient::open(site.server.address(), "/talk;a=b", "") else {
+        panic!("accepted with parameters of the path");
+    };
+    assert!(refused.contains("400"), "{refused}");
+    let log = site.server.log();
+    assert!(!log.contains("NullPointerException"), "{log}");
     // A servlet answers a handshake like any request.
     let Err(refused) = WebSocketClient::open(site.server.address(), "/q/hello", "") else {
         panic!("accepted by a servlet");

@@ -271,6 +271,26 @@ fn errors_go_to_the_log_line_by_line() {
     assert!(second.is_some_and(|line| line.contains("[error]")), "{log}");
 }
 
+#[test]
+fn errors_have_the_descriptor_of_standard_error() {
+    let site = single();
+    for round in 1..=2 {
+        assert_eq!(site.get("/errors_by_number").text(), "2 as STDERR");
+        for line in [
+            "by a copy",
+            "by a number",
+            "by a program",
+            "by STDERR",
+            "by itself",
+        ] {
+            wait_until(line, || {
+                let log = site.server.log();
+                log.lines().filter(|have| have.ends_with(line)).count() == round
+            });
+        }
+    }
+}
+
 // Bodies.
 
 #[test]

@@ -166,6 +166,18 @@ fn large_bodies_are_read_in_pieces_and_whole() {
     assert_eq!(site.post("/lengths", &body).json(), json!(lengths));
 }
 
+/// Each piece of a line was looked for in the whole line: this body would have taken minutes.
+#[test]
+fn a_line_costs_as_much_as_it_is_long() {
+    let site = single();
+    // The separator is in two of the pieces in which the body is taken.
+    let length = 244 * 8192;
+    let mut body = vec![b'-'; length - 1];
+    body.extend_from_slice(b"_-rest");
+    let found = site.post("/raw/ended?_-", &body).json();
+    assert_eq!(found, json!([[length + 1, true], [4, false]]));
+}
+
 #[test]
 fn forms_and_uploads_are_parsed_by_rack() {
     for buffering in [true, false] {

@@ -27,7 +27,11 @@ use crate::exchange::request::Request;
 pub(super) type Found = Result<Vec<Edit>, GuardResponse>;
 
 /// Authenticates a request.
-pub(super) async fn find(request: &Request<'_>, guard: &ActionGuard, identity: &Identity) -> Found {
+pub(super) async fn find(
+    request: &Request<'_>,
+    guard: &ActionGuard,
+    identity: &Arc<Identity>,
+) -> Found {
     let desk = request.snapshot.guards.desk();
     match (&identity.model, &identity.state) {
         (Authenticate::Basic(model), IdentityState::Basic(accounts)) => {
@@ -40,7 +44,7 @@ pub(super) async fn find(request: &Request<'_>, guard: &ActionGuard, identity: &
             jwt(request, guard, (model, verifier, keys)).await
         }
         (Authenticate::Forward(model), IdentityState::Forward) => {
-            forward(request, guard, model).await
+            forward(request, guard, identity, model).await
         }
         (Authenticate::SignedLink(model), IdentityState::SignedLink(secret)) => {
             let Some(secret) = secret.load_full() else {
@@ -284,7 +288,12 @@ fn now() -> u64 {
     since.map_or(u64::MAX, |since| since.as_secs())
 }
 
-async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::ForwardAuth) -> Found {
+async fn forward(
+    request: &Request<'_>,
+    guard: &ActionGuard,
+    identity: &Arc<Identity>,
+    model: &model::ForwardAuth,
+) -> Found {
     let client = refusals::client(request.remote());
     // A script that failed has been logged.
     let undecided = |_| GuardResponse::of(500);
@@ -327,10 +336,15 @@ async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::Forw
             if let Some(user) = said(&model.options.user_field) {
                 request.exchange.admission.name_user(&user);
             }
+            let mut given = FieldLines::new();
             for name in &model.options.copy_to_client {
                 for value in asked.fields.get_all(name.as_bytes()) {
-                    request.exchange.admission.add(name, value);
+                    // It has no line break: it was a field.
+                    let _ = given.try_push(name.as_bytes(), value);
                 }
+            }
+            if !given.is_empty() {
+                request.exchange.admission.give(identity, given);
             }
             let edit = |(name, from): &(String, String)| Edit::own(name.clone(), said(from));
             Ok(model.copy.iter().map(edit).collect())

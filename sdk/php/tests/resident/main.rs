@@ -528,6 +528,19 @@ fn nothing_goes_from_one_request_to_the_next() {
 }
 
 #[test]
+fn handlers_with_names_are_those_of_the_boot_again() {
+    let mut php = Host::with(&config("named.php"));
+    for case in ["", "errors", "below", "exceptions"] {
+        php.get(&format!("/?case={case}"));
+        assert_eq!(
+            php.get("/").text(),
+            "boot: one;below: two;boot caught three",
+            "after {case}"
+        );
+    }
+}
+
+#[test]
 fn what_the_boot_sets_stays() {
     let mut php = Host::with_environment(&config("worker.php"), &[("BOOT", "settings")]);
     for _ in 0..2 {

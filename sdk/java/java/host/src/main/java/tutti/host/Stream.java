@@ -96,7 +96,7 @@ final class Stream implements HttpStream, Runnable {
             ResponseHead bytes = new ResponseHead(HttpStatus.BAD_REQUEST_400, fields);
             Native.send(head.exchange, bytes.bytes(), bytes.length(), null, body, 0, body.length, false);
         }
-        succeeded();
+        end();
     }
 
     Head head() {
@@ -363,8 +363,10 @@ final class Stream implements HttpStream, Runnable {
         if (open.remove(this)) {
             Native.finish(head.exchange);
             open.noteEnd();
-            // There is a channel for each exchange; but agents see in this call that the request has ended.
-            channel.recycle();
+            // There is a channel for each exchange; but agents see in this call that the request has ended. One that was refused has not reached it.
+            if (channel.getRequest() != null) {
+                channel.recycle();
+            }
         }
     }
 
