@@ -16,7 +16,7 @@ static WANTED: LazyLock<(Jwt, VerificationKeys, Verifier)> = LazyLock::new(|| {
     let wanted = Jwt {
         algorithms: vec![JwtAlgorithm::Hs256, JwtAlgorithm::Hs512],
         keys: KeySource::File(GuardFile {
-            pointer: Pointer::root(),
+            pointer: Pointer::root().into(),
             path: "/k".into(),
         }),
         audience: Vec::new(),

@@ -24,7 +24,7 @@ static VERIFIER: LazyLock<(VerificationKeys, Verifier)> = LazyLock::new(|| {
     let wanted = Jwt {
         algorithms: vec![JwtAlgorithm::Hs256],
         keys: KeySource::File(GuardFile {
-            pointer: Pointer::root(),
+            pointer: Pointer::root().into(),
             path: "/k".into(),
         }),
         audience: vec![AUDIENCE.into()],
