@@ -175,7 +175,6 @@ pub(crate) fn regex(source: &str, case: Case) -> Option<String> {
     }
     let mut rest = characters.chars();
     while let Some(character) = rest.next() {
-        let follows = rest.clone();
         match character {
             '\\' => {
                 script.push('\\');
@@ -193,11 +192,7 @@ pub(crate) fn regex(source: &str, case: Case) -> Option<String> {
             '\u{2028}' | '\u{2029}' => return None,
             '[' if in_class => {
                 // A POSIX class.
-                if follows
-                    .clone()
-                    .next()
-                    .is_some_and(|next| ":.=".contains(next))
-                {
+                if rest.as_str().starts_with([':', '.', '=']) {
                     return None;
                 }
                 script.push('[');
@@ -220,7 +215,7 @@ pub(crate) fn regex(source: &str, case: Case) -> Option<String> {
             }
             // Atomic and conditional groups, recursion, comments, options in the middle.
             '(' if !in_class
-                && follows
+                && rest
                     .as_str()
                     .strip_prefix('?')
                     .is_some_and(|kind| !kind.starts_with([':', '=', '!', '<'])) =>

@@ -137,11 +137,7 @@ impl Caddy<'_> {
     /// A field of requests. One that cannot be carried over is removed from those of clients, which must not set it in place of the source's
     /// value; where its name is not known, no server may get it.
     fn request_header(&mut self, directive: &Directive, scope: &mut Scope) {
-        let arguments = directive.arguments();
-        let (matcher, words) = match arguments.split_first() {
-            Some((first, rest)) if matching::is_token(first) => (first.as_str(), rest),
-            _ => ("*", arguments),
-        };
+        let (matcher, words) = matched(directive);
         if let ("*", Some((name, value))) = (matcher, request_field(words)) {
             scope.request_headers.insert(name, value);
             return;
@@ -164,11 +160,7 @@ impl Caddy<'_> {
 
     pub(super) fn header(&mut self, directive: &Directive, scope: &mut Scope) {
         let mut lines: Vec<Vec<String>> = Vec::new();
-        let arguments = directive.arguments();
-        let (matcher, arguments) = match arguments.split_first() {
-            Some((first, rest)) if matching::is_token(first) => (first.as_str(), rest),
-            _ => ("*", arguments),
-        };
+        let (matcher, arguments) = matched(directive);
         if !arguments.is_empty() {
             lines.push(arguments.to_vec());
         }
@@ -334,6 +326,15 @@ fn size(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// The matcher of a directive, `*` if it has none, and its other words.
+fn matched(directive: &Directive) -> (&str, &[String]) {
+    let arguments = directive.arguments();
+    match arguments.split_first() {
+        Some((first, rest)) if matching::is_token(first) => (first, rest),
+        _ => ("*", arguments),
+    }
 }
 
 /// The change of a request's field that these words make, without a variable: the name, and its value or null.
