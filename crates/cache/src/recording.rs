@@ -131,8 +131,6 @@ impl Recording {
         let Some(stale) = &terms.stale else {
             return false;
         };
-        // A withheld response that ended too early may be followed by one of another server.
-        self.state.borrow_mut().instead = None;
         if status != 304 {
             return self.holds_error(status, now);
         }
@@ -155,6 +153,7 @@ impl Recording {
         };
         let may = matches!(status, 500 | 502 | 503 | 504) && stale.freshness.serves_errors(now);
         let mut state = self.state.borrow_mut();
+        // A withheld response that ended too early may be followed by one of another server.
         state.instead = may.then(|| (Arc::clone(stale), Hit::Error(status)));
         if may {
             state.lead = None;

@@ -454,8 +454,10 @@ impl Cgroups {
             let (inode, path) = line.split_once(' ')?;
             (inode == inode_of(Path::new(path))).then(|| PathBuf::from(path))
         };
-        let made = lines.filter(|_| is_of_this_boot).filter_map(is_same);
-        let made = made.collect();
+        let made = match is_of_this_boot {
+            true => lines.filter_map(is_same).collect(),
+            false => Vec::new(),
+        };
         Cgroups { record, made }
     }
 

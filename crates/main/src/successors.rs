@@ -35,7 +35,7 @@ impl Supervisor {
     pub(super) fn resume(&mut self, handover: &Handover) -> io::Result<()> {
         self.life = Life::Serving;
         self.base = handover.totals;
-        self.take_over_reload(handover.reload.clone());
+        self.wanted_reload.clone_from(&handover.reload);
         self.holdings.grants = handover.grants.clone();
         self.holdings.cgroups = Cgroups::recorded(&handover.state);
         self.holdings.configuration = handover.configuration.clone();

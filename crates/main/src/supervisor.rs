@@ -59,7 +59,7 @@ pub(super) struct Supervisor {
     /// Watches the configuration files, if requested.
     config_watch: Option<ConfigWatch>,
     /// The configuration files are to be reloaded as soon as that is possible, because of this.
-    wanted_reload: Option<String>,
+    pub(super) wanted_reload: Option<String>,
     /// Longest silence before a process counts as hanging.
     pub(super) longest_silence: Option<Duration>,
 }
@@ -305,11 +305,6 @@ impl Supervisor {
             .is_some_and(ConfigWatch::is_unread);
         let watched = || is_unread.then(|| WATCHED.to_owned());
         self.wanted_reload.clone().or_else(watched)
-    }
-
-    /// Reloads the configuration files, as the former program wanted.
-    pub(super) fn take_over_reload(&mut self, by: Option<String>) {
-        self.wanted_reload = by;
     }
 
     pub(super) fn begin_stop(&mut self, stop: Stop) {
