@@ -290,12 +290,17 @@ class Walk:
         return get(port, path)
 
     def logs_rotate(self):
-        self.machine.run("logrotate --force /etc/logrotate.d/tutti && test -s /var/log/tutti.log.1")
+        folder = self.machine.run("stat -c '%a %U %G' /var/log/tutti").stdout.strip()
+        assert folder == "750 root adm", f"/var/log/tutti is {folder}"
+        self.machine.run("echo '\"/var/log/tutti/access.log\"' >/srv/log.json && tutti config put /access_log --file /srv/log.json")
+        assert get(self.port)[0] == 200
+        self.machine.run("until test -s /var/log/tutti/access.log; do sleep 0.05; done")
+        self.machine.run("logrotate --force /etc/logrotate.d/tutti && test -s /var/log/tutti.log.1 && test -s /var/log/tutti/access.log.1")
         # Lines written from now on are in the new file.
         self.machine.run("tutti restart site")
         for _ in range(100):
             if self.machine.run("test -s /var/log/tutti.log", check=False).returncode == 0:
-                return "logrotate rotates the log, and what is written then is in the new one"
+                return "logrotate rotates the logs, and what is written then is in the new one"
             time.sleep(0.1)
         raise AssertionError("the log was not opened again")
 
