@@ -52,7 +52,7 @@ pub struct Stock {
     pub failed: usize,
     /// Bytes of all jobs.
     pub bytes: u64,
-    /// The age of the oldest job that was not given up.
+    /// The age of the oldest job that is neither delivered nor failed.
     pub oldest: Option<Duration>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct JobState {
     pub(crate) attempts: u32,
     /// It is not delivered before this time.
     pub(crate) due: Time,
-    /// When it was given up; 0: it was not.
+    /// When it failed for good; 0: it has not.
     pub(crate) failed: Time,
     /// Why the last delivery failed.
     pub(crate) error: String,
@@ -55,7 +55,7 @@ pub struct JobCounts {
     pub delivered: u64,
     /// Deliveries that failed.
     pub failures: u64,
-    /// Jobs that were given up.
+    /// Jobs that have failed for good.
     pub given_up: u64,
     /// Jobs refused because there was no room.
     pub refused: u64,
@@ -278,7 +278,7 @@ impl Queue {
         self.jobs.keys().copied().collect()
     }
 
-    /// When the oldest job arrived that is neither delivered nor given up.
+    /// When the oldest job arrived that is neither delivered nor failed.
     pub(crate) fn oldest(&self) -> Option<Time> {
         let mut jobs = self.jobs.iter();
         let (id, _) = jobs.find(|(_, job)| job.failed == 0)?;

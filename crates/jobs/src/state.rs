@@ -277,7 +277,7 @@ impl State {
             _ => (
                 Level::Error,
                 format!(
-                    "spooler \"{name}\": job {job} is given up after {attempts} deliveries, the last: {text}; hint: `GET /control/spoolers/{name}/failed` lists such jobs, `POST /control/spoolers/{name}/retry` tries them again"
+                    "spooler \"{name}\": job {job} has failed after {attempts} deliveries, the last: {text}; hint: `GET /control/spoolers/{name}/failed` lists such jobs, `POST /control/spoolers/{name}/retry` tries them again"
                 ),
             ),
         };

@@ -324,7 +324,7 @@ impl Observation<'_> {
             }
             let failed = number(status, "/jobs/failed");
             if failed > 0 {
-                let title = format!("Spooler {name} has given up {}", plural(failed, "job"));
+                let title = format!("Spooler {name} has {}", plural(failed, "failed job"));
                 let command = format!("tutti jobs retry {}", quoted(name));
                 add(Severity::Warning, title, "", command);
             }
@@ -699,11 +699,7 @@ mod tests {
         one(
             &json!({"spoolers": {"mail": {"jobs": {"failed": 1}}}}),
             Severity::Warning,
-            [
-                "Spooler mail has given up 1 job",
-                "",
-                "tutti jobs retry mail",
-            ],
+            ["Spooler mail has 1 failed job", "", "tutti jobs retry mail"],
         );
         one(
             &json!({"schedules": {"night": {"last": {"result": "status 500"}}}}),

@@ -73,7 +73,7 @@ fn jobs_that_are_given_up_wait_for_a_person() {
     let second = site.post("/jobs?fail=9&n=2", b"");
     site.wait_for_count("jobs/failed", 2);
     site.server
-        .wait_for_log("is given up after 2 deliveries, the last: answered 500");
+        .wait_for_log("has failed after 2 deliveries, the last: answered 500");
     let call = |method: &str, path: &str| {
         let path = format!("/control/spoolers/{path}");
         site.server.call(method, &path, &Value::Null)
