@@ -107,7 +107,8 @@ options! {
         ..connection: HttpConnectionOptions,
         ..request: HttpRequestOptions,
         /// Time to finish existing connections when the server stops gracefully or after an upgrade; 0: no limit. By
-        /// default ten seconds at a stop and an hour after an upgrade. For applications, see `limits.drain_timeout`
+        /// default ten seconds at a stop and an hour after an upgrade. At a stop it also bounds applications and mules.
+        /// For applications, see `limits.drain_timeout`
         drain_timeout: Option<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), beyond(), unit("seconds")],
         /// Bodies up to this size stay in memory
         body_buffer_size: u64 [kind(ValueKind::Size(0, MAX_BUFFER)), default("16384"), unit("bytes")],
