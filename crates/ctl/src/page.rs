@@ -13,12 +13,12 @@ const HEAD: &str = "# Command line
 
 Made from the table that the program itself parses its arguments with; do not edit.
 
-`tutti` is both the server and the program that controls it. `--help` of each command prints the same text; `tutti man | man -l -` shows the manual page. Shell completion of commands and flags:
+`tutti` is both the server and the program that controls it. `--help` of each command prints the same text; `tutti man | man -l -` shows the manual page. Packages contain the shell completion of commands and flags. For a build from source:
 
 ```console
-$ tutti completions bash > /usr/share/bash-completion/completions/tutti
-$ tutti completions zsh > /usr/local/share/zsh/site-functions/_tutti
-$ tutti completions fish > /usr/share/fish/vendor_completions.d/tutti.fish
+# tutti completions bash > /usr/share/bash-completion/completions/tutti
+# tutti completions zsh > /usr/local/share/zsh/site-functions/_tutti
+# tutti completions fish > /usr/share/fish/vendor_completions.d/tutti.fish
 ```
 
 Exit status: 0 for success, 1 for failure, 2 for wrong arguments or missing prerequisites. Output for programs goes to standard output, messages for people to standard error.
