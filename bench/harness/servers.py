@@ -480,7 +480,7 @@ class Tutti(Server):
 
 
 class TuttiFpm(Fpm, Tutti):
-    """Tutti in front of php-fpm over a Unix socket; it is not told how many children there are."""
+    """Tutti in front of php-fpm over a Unix socket; it does not know how many children there are."""
 
     label = "tutti + php-fpm"
     bound = None

@@ -257,7 +257,7 @@ async def early(site, method, data=b""):
 async def early_get(site):
     is_accepted, status, body = await early(site, "GET")
     expect(is_accepted and status == 200, f"accepted: {is_accepted}, status {status}")
-    expect(b'["early-data", "1"]' in body, "the application is not told by `Early-Data: 1` (RFC 8470)")
+    expect(b'["early-data", "1"]' in body, "the application does not receive `Early-Data: 1` (RFC 8470)")
 
 
 async def early_post(site):

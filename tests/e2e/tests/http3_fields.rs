@@ -654,7 +654,7 @@ fn every_receiver_sees_the_same_of_a_request_of_http3() {
                     failures.push(format!("{} at {place}: {seen}", case.name));
                 }
                 for (name, value) in expected {
-                    // A server behind a proxy is not told it.
+                    // An upstream server does not receive it.
                     let is_told = *name != "REQUEST_SCHEME" || receiver != "proxy";
                     if is_told && seen[*name].as_str() != *value {
                         failures.push(format!(

@@ -388,7 +388,7 @@ fn counters_go_on_when_the_configuration_changes_and_never_back() {
         after.get("tutti_configuration_generation", ""),
         before.get("tutti_configuration_generation", "") + 1.0
     );
-    // An application that is removed is not told any more.
+    // An application that is removed is no longer reported.
     server.put("/config", &configuration);
     let names = Samples::of(server);
     assert!(!names.0.keys().any(|name| name.contains("\"added\"")));
@@ -453,7 +453,7 @@ fn requests_are_counted_by_route() {
     assert!(samples.0.contains_key(&name("idle", "2xx")));
     assert!(!samples.0.keys().any(|name| name.contains("made-up")));
 
-    // Another configuration: what it keeps by name counts on, what it does not have is not told.
+    // Another configuration: what it keeps by name counts on, what it does not have is not reported.
     server.put(
         "/config/routes",
         &json!({"front": [{"action": {"return": 200}}]}),

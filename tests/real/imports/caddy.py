@@ -30,7 +30,7 @@ class CaddySite(NginxSite):
          lambda request, old, new, differing: differing == ["body"] and b"CONTENT_TYPE=application/x-www-form-urlencoded" in old.body and b"CONTENT_TYPE=\n" in new.body),
         ("Tutti tells `X-Forwarded-Port` too", lambda request, old, new, differing: differing == ["body"] and b"x-forwarded-port" in new.body and b"x-forwarded-port" not in old.body),
         ("the type of a file is the system's list with Caddy", lambda request, old, new, differing: differing == ["type"] and "/assets/" in request.target),
-        ("a `Host` with capitals or a port, told in `X-Forwarded-Host`", lambda request, old, new, differing: request.target.startswith("/api") and request.host != "site.example"),
+        ("a `Host` with capitals or a port, sent in `X-Forwarded-Host`", lambda request, old, new, differing: request.target.startswith("/api") and request.host != "site.example"),
         ("a bad target: Caddy asks the front controller", lambda request, old, new, differing: new.status == 400 and "%" in request.target),
     )
 

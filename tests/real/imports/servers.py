@@ -163,7 +163,7 @@ class Imported(Tutti):
         told = [line for line in done.stderr.splitlines() if "not carried over:" in line and "`" in line]
         for wanted in self.expect_loss:
             if not any(wanted in line for line in told):
-                raise AssertionError(f"`{wanted}` is not told as lost:\n{done.stderr}")
+                raise AssertionError(f"`{wanted}` is not reported as lost:\n{done.stderr}")
         unexpected = [line for line in told if not any(wanted in line for wanted in self.expect_loss)]
         if unexpected:
             raise AssertionError("lost, and not expected:\n" + "\n".join(unexpected))
