@@ -47,6 +47,8 @@ ELSEWHERE = {
     "docs/proxy/streams.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/proxy/upstreams.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/operate/processes.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/operate/troubleshooting.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/operate/backup.md": ("crates/daemon/tests/backup.rs", "guide::commands("),
     "docs/operate/metrics.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/start/cookbook.md": ("tests/e2e/tests/sessions.rs", "examples(chapter(COOKBOOK, recipe)"),
     "docs/languages/wasm.md": ("tests/e2e/tests/wasm.rs", "guide::commands("),
@@ -107,13 +109,13 @@ SESSIONS = [
     ),
     Session(
         "docs/start/configuration.md",
-        before=f'{STOP}; rm -rf /var/lib/tutti/* /etc/tutti/*; printf %s "$PAGE_YAML" >/etc/tutti/site.yaml',
+        before=f'{STOP}; rm -rf /var/lib/tutti/* /etc/tutti/*; mkdir /etc/tutti/conf.d; printf %s "$PAGE_YAML" >/etc/tutti/conf.d/site.yaml',
         between={
-            "tuttid --config /etc/tutti/site.yaml": STOP,
-            "tutti config check": "sed -i 's/return: 301/retrun: 301/' /etc/tutti/site.yaml",
-            "curl --unix-socket": "sed -i 's/retrun/return/' /etc/tutti/site.yaml",
+            "tuttid --config /etc/tutti/conf.d/site.yaml": STOP,
+            "tutti config check": "sed -i 's/return: 301/retrun: 301/' /etc/tutti/conf.d/site.yaml",
+            "curl --unix-socket": "sed -i 's/retrun/return/' /etc/tutti/conf.d/site.yaml",
             "tuttid --control": STOP,
-            "tutti config log": f"{STOP}; rm -rf /var/lib/tutti/*; tuttid --config /etc/tutti && sed -i s/8388608/8388609/ /etc/tutti/site.yaml && kill -HUP $(pgrep -f '^tutti: main') && "
+            "tutti config log": f"{STOP}; rm -rf /var/lib/tutti/*; tuttid --config /etc/tutti/conf.d && sed -i s/8388608/8388609/ /etc/tutti/conf.d/site.yaml && kill -HUP $(pgrep -f '^tutti: main') && "
             "until tutti config log | grep -q SIGHUP; do sleep 0.05; done && tutti config set routes/main/0/action/return 302",
         },
         status={"tutti config check": 1},
@@ -130,7 +132,7 @@ SESSIONS = [
     ),
     Session(
         "docs/operate/logs.md",
-        before=f"{START}; mkdir -p /var/log/tutti",
+        before=START,
         between={"tuttid --log /var": STOP, "tuttid --no-daemon": STOP, "tuttid --log syslog": STOP},
         stays="tuttid --no-daemon",
     ),
@@ -272,6 +274,6 @@ def run(machine):
             assert takes in code, f"{test} does not take the commands from {page}: there is no `{takes}`"
     machine.run("apt-get install -y -qq openssl && systemctl stop tutti && cp -a /var/lib/tutti /root/state && cp -a /etc/tutti /root/configuration")
     count = sum(run_session(machine, session) for session in SESSIONS)
-    machine.run("rm -rf /var/lib/tutti/* /etc/tutti/* /root/guide /var/log/tutti && cp -a /root/state/. /var/lib/tutti/ && cp -a /root/configuration/. /etc/tutti/")
+    machine.run("rm -rf /var/lib/tutti/* /etc/tutti/* /root/guide /var/log/tutti/* && cp -a /root/state/. /var/lib/tutti/ && cp -a /root/configuration/. /etc/tutti/")
     machine.run("rm -rf /root/state /root/configuration /run/tutti.sock /var/log/tutti.log && systemctl start tutti")
     return f"{count} commands of {len(SESSIONS)} guides do what the guides say"

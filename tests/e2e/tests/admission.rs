@@ -1197,6 +1197,22 @@ fn the_guide_of_limits_is_right() {
 }
 
 #[test]
+fn the_guide_of_load_balancers_is_right() {
+    let guide = Guide::new("Behind a load balancer");
+    assert_eq!(guide.examples.len(), 1);
+    let from = |address: &str| guide.status("/page", &[("X-Forwarded-For", address)]);
+    guide.apply(0, &[]);
+    assert_eq!(from("203.0.113.1"), 200);
+    // The test is not one of the page's proxies, so it is one client.
+    assert_eq!(from("203.0.113.2"), 429);
+    guide.apply(0, &[("10.0.0.0/8", "127.0.0.1"), ("1r/m", "1r/h")]);
+    assert_eq!(from("203.0.113.1"), 200);
+    assert_eq!(from("203.0.113.2"), 200);
+    // The client forged the first address; the proxy added the second.
+    assert_eq!(from("203.0.113.3, 203.0.113.2"), 429);
+}
+
+#[test]
 fn the_guide_of_access_is_right() {
     let guide = Guide::new("Authentication");
     assert_eq!(guide.examples.len(), 6);
@@ -1335,6 +1351,15 @@ fn the_guide_of_links_is_right() {
     ] {
         assert_eq!(guide.status(&target, &[]), status, "{target}");
     }
+    // The commands of the page make such a link, too.
+    let page = include_str!("../../../docs/http/access.md");
+    let commands = tutti_testkit::guide::commands(documents::chapter(page, "Links"));
+    let places = [("/etc/tutti/links.secret", path.to_str().unwrap())];
+    let script = tutti_testkit::guide::filled(&commands, &places).join("\n");
+    let made = Command::new("bash").args(["-c", &script]).output().unwrap();
+    let link = String::from_utf8(made.stdout).unwrap();
+    let target = link.trim().strip_prefix("https://site.example").unwrap();
+    assert_eq!(guide.status(target, &[]), 200, "{link}");
     let text = format!("{late}/old/film.mp4127.0.0.1 secret");
     let digest = openssl(&["dgst", "-md5", "-binary"], text.as_bytes());
     let digest = data_encoding::BASE64URL_NOPAD.encode(&digest);

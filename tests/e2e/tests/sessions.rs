@@ -25,6 +25,7 @@ use tutti_testkit::{Server, ServerOptions, free_port, guide};
 
 const COOKBOOK: &str = include_str!("../../../docs/start/cookbook.md");
 const FIRST_SITE: &str = include_str!("../../../docs/start/first-site.md");
+const UPGRADE: &str = include_str!("../../../docs/operate/upgrade.md");
 
 /// The store of a fleet, and the name of the node that follows it.
 const STORE: &str = "etcd://127.0.0.1:2379/shop";
@@ -67,6 +68,7 @@ const GUIDES: &[(&str, &str)] = &[
     page!("operate/logs.md"),
     page!("operate/processes.md"),
     page!("operate/metrics.md"),
+    page!("operate/troubleshooting.md"),
 ];
 
 /// Pairs of a text on a page, such as a port, and the text that takes its place in the test.
@@ -240,6 +242,15 @@ fn every_recipe_of_the_cookbook_works() {
 #[test]
 fn the_first_site_is_served_and_changed() {
     run("first-site.md", &examples(FIRST_SITE, "console").concat());
+}
+
+#[test]
+fn a_node_is_taken_out_of_a_load_balancer() {
+    let title = "Taking a node out of a load balancer";
+    run(
+        title,
+        &examples(chapter(UPGRADE, title), "console").concat(),
+    );
 }
 
 #[test]
