@@ -493,21 +493,20 @@ fn units_configurations_work_with_the_package_of_the_same_name() {
     }
 }
 
-/// The command of the guide that installs `unit-http`, in an installation of npm's own.
+/// The commands of the guide that install `unit-http`, in an installation of npm's own.
 #[test]
 fn unit_http_is_installed_as_the_guide_says() {
     if Command::new("npm").arg("--version").output().is_err() {
         skip!("npm is not installed");
     }
     let page = include_str!("../../../docs/languages/node.md");
-    let [.., command] = &guide::commands(page)[..] else {
-        panic!("the guide has no command");
+    let commands = guide::commands(page);
+    let Some((_, [install, link])) = commands.split_last_chunk() else {
+        panic!("the guide has no commands");
     };
     let package = source("sdk/node/unit-http").display().to_string();
     let places = [("/usr/share/tutti/node/unit-http", package.as_str())];
-    let [command] = guide::filled(std::slice::from_ref(command), &places)
-        .try_into()
-        .unwrap();
+    let install = guide::filled(std::slice::from_ref(install), &places).concat();
     let folder = tempfile::tempdir().unwrap();
     let project = folder.path().join("project");
     fs::create_dir(&project).unwrap();
@@ -526,7 +525,8 @@ fn unit_http_is_installed_as_the_guide_says() {
         assert!(done.status.success(), "{line}: {done:?}");
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
-    run(&command);
+    run(&install);
+    run(&link.line);
     let said = run("node -p 'typeof require(\"unit-http\").createServer'");
     assert_eq!(said.trim(), "function");
 }
