@@ -47,6 +47,14 @@ fn main() -> Result<(), String> {
         "cargo::rustc-env=TUTTI_PHP_DEPENDENCIES={}",
         dependencies(&php_config).join(":")
     );
+    // Tests run the programs of the profile `dev`, without the files that `make build` installs. No other program contains the path of its build.
+    if PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default())
+        .iter()
+        .any(|part| part == "debug")
+    {
+        let source = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+        println!("cargo::rustc-env=TUTTI_PHP_SOURCE={source}/resident");
+    }
     Ok(())
 }
 

@@ -11,15 +11,12 @@ fn places() -> Vec<PathBuf> {
     let program = tutti_worker::module();
     let modules = program.parent().unwrap_or(Path::new("/"));
     // Beside the modules in a build and in `/opt`; or under `/usr/share` when they are in `/usr/lib/tutti/modules`.
-    let mut folders: Vec<PathBuf> = [1, 3]
+    [1, 3]
         .into_iter()
         .filter_map(|levels| modules.ancestors().nth(levels))
         .map(|folder| folder.join("share/tutti/php"))
-        .collect();
-    if cfg!(debug_assertions) {
-        folders.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("resident"));
-    }
-    folders
+        .chain(option_env!("TUTTI_PHP_SOURCE").map(PathBuf::from))
+        .collect()
 }
 
 /// Their folder, if it is there. It is made visible in another root at this very path, which is looked for there again: links in it are not resolved,
