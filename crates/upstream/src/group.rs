@@ -14,6 +14,7 @@ use tutti_tls::ClientTls;
 use crate::balance::{Candidate, choose};
 use crate::checks::ServerHealth;
 use crate::computed::{ComputedGroups, GroupUse};
+use crate::failure::UpstreamError;
 use crate::lookup::Resolution;
 use crate::queue::{Queue, QueueEntry};
 use crate::server::{GroupServer, RestRule, ServerStatus};
@@ -351,7 +352,7 @@ impl ServerGroup {
     }
 
     /// Reports when every name has been looked up.
-    pub fn named(&self) -> watch::Receiver<bool> {
+    pub(crate) fn named(&self) -> watch::Receiver<bool> {
         self.is_named.subscribe()
     }
 
@@ -494,7 +495,7 @@ impl ServerGroup {
     /// Claims a server for a request.
     ///
     /// # Errors
-    /// [`Unavailable`]; after [`Unavailable::Full`] the request may [wait](Upstream::wait).
+    /// [`Unavailable`]; after [`Unavailable::Full`] and [`Unavailable::Naming`] the request may [wait](Self::claim_in_time).
     pub fn claim<'c>(
         self: &Arc<Self>,
         choice: impl Into<ServerChoice<'c>>,
@@ -595,17 +596,31 @@ impl ServerGroup {
         is_usable.then_some(member)
     }
 
-    /// True if a server besides `current` and those that were tried gets requests now.
+    /// True if a request may be sent to one more server than these.
+    fn has_tries(&self, tried: &Tried) -> bool {
+        tried.len() < self.options().retries as usize
+    }
+
+    /// True if `retries` and `retry_failures` let another server be tried after this failure. `tried` contains the servers before.
+    pub fn retries_after(&self, failure: &UpstreamError, tried: &Tried) -> bool {
+        let wanted = &self.options().retry_failures;
+        let is_wanted = (failure.kind()).is_none_or(|kind| wanted.contains(&kind));
+        is_wanted && self.has_tries(tried)
+    }
+
+    /// True if a server besides `current` and those that were tried may be tried now.
     pub fn has_other(&self, tried: &Tried, current: &GroupServer, now: Millis) -> bool {
         let members = self.members.load();
-        members.list.iter().any(|member| {
-            let id = member.server.id();
-            member.weight > 0.0
-                && id != current.id()
-                && !tried.contains(&id)
-                && member.server.is_up(now)
-                && !self.is_failing(member)
-        })
+        let mut members = members.list.iter();
+        self.has_tries(tried)
+            && members.any(|member| {
+                let id = member.server.id();
+                member.weight > 0.0
+                    && id != current.id()
+                    && !tried.contains(&id)
+                    && member.server.is_up(now)
+                    && !self.is_failing(member)
+            })
     }
 
     /// True if its health checks fail.
@@ -669,13 +684,13 @@ impl ServerGroup {
     }
 
     /// Enters the queue for a server with capacity; `None`: the queue is full.
-    pub fn wait(&self) -> Option<QueueEntry<'_>> {
+    pub(crate) fn wait(&self) -> Option<QueueEntry<'_>> {
         self.queue
             .enter(usize::try_from(self.model.group.queue).unwrap_or(usize::MAX))
     }
 
     /// Claims a server when it is the turn of `place` and one has capacity.
-    pub fn poll_claim<'c>(
+    pub(crate) fn poll_claim<'c>(
         self: &Arc<Self>,
         context: &Context<'_>,
         place: &QueueEntry<'_>,
