@@ -184,7 +184,7 @@ fn a_group_without_servers_is_503() {
         let site = upstream(servers, r#""retries": 3"#);
         assert_eq!(site.get("/").status, 503);
         site.log
-            .wait_for("upstream \"u\" has no server that gets requests");
+            .wait_for("upstream \"u\" has no servers, or all of them have weight 0");
     }
 }
 

@@ -139,7 +139,7 @@ pub enum CopyFate {
 #[non_exhaustive]
 pub enum Unavailable {
     /// There is none, or all have weight 0: 503.
-    #[error("has no server that gets requests")]
+    #[error("has no servers, or all of them have weight 0")]
     Empty,
     /// All have been tried or are down: 502.
     #[error("has no other server to try")]
@@ -150,8 +150,8 @@ pub enum Unavailable {
     /// No name resolves to an address: 502.
     #[error("has no server: its names have no addresses")]
     Nameless,
-    /// All servers have as many requests as they may: wait.
-    #[error("all servers have as many requests as they may have")]
+    /// All servers have reached `max_connections`: wait.
+    #[error("has no capacity: all servers have reached `max_connections`")]
     Full,
 }
 

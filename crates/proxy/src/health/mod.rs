@@ -74,7 +74,7 @@ pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions,
         is_hopeless = !all.is_empty() && all.iter().all(is_failing);
         if is_hopeless && !was_hopeless {
             let text = format!(
-                "upstream \"{}\": no server passes its health check; requests are sent to all of them anyway",
+                "upstream \"{}\": no server passes its health check; requests are sent to all of them as if there were no checks",
                 upstream.name()
             );
             report(Level::Error, &text);
@@ -152,6 +152,10 @@ fn log_change(
     report: &Report,
 ) {
     let subject = format!("upstream \"{}\": server {}", upstream.name(), server.name());
+            let passes = match rules.passes {
+                1 => "a check succeeds".to_owned(),
+                more => format!("{more} consecutive checks succeed"),
+            };
     let question = match rules.question() {
         HealthQuestion::Connection => "connecting".to_owned(),
         HealthQuestion::Request(uri) => format!("GET {uri}"),
@@ -161,8 +165,7 @@ fn log_change(
         ServerHealth::Failing => {
             let why = why.unwrap_or_default();
             let text = format!(
-                "{subject} fails its health check ({question}): {why}; it gets no requests until it passes {} in a row",
-                rules.passes
+                "{subject} fails its health check ({question}): {why}; it gets no requests until {passes}, unless no server passes"
             );
             report(Level::Warn, &text);
         }
