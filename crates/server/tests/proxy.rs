@@ -836,6 +836,39 @@ fn a_change_drops_no_request_and_closes_idle_connections() {
 }
 
 #[test]
+fn two_changed_proxies_of_one_url_keep_their_own_counts() {
+    let backend = Backend::echoing("a");
+    let address = backend.address;
+    let config = |timeout: u32| {
+        let action = |extra: u32| {
+            let timeout = timeout + extra;
+            format!(
+                r#""action": {{"proxy": "http://{address}", "proxy_options": {{"read_timeout": {timeout}}}}}"#
+            )
+        };
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/one"}}, {}}}, {{{}}}]}}"#,
+            action(0),
+            action(1)
+        )
+    };
+    let site = Site::new(1, |_| config(100));
+    for path in ["/one", "/two", "/two"] {
+        assert_eq!(site.get(path).status, 200);
+    }
+    let counts = || {
+        let servers = site.server.upstreams().remove(0).1;
+        let mut counts: Vec<u64> = servers.iter().map(|server| server.requests).collect();
+        counts.sort_unstable();
+        counts
+    };
+    assert_eq!(counts(), [1, 2]);
+    site.configure(&config(200)).unwrap();
+    assert_eq!(counts(), [1, 2]);
+}
+
+#[test]
 fn an_upgraded_connection_carries_bytes_both_ways() {
     let backend = Backend::new(|peer| {
         let asked = peer.request().unwrap();
