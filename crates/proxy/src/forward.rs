@@ -338,7 +338,11 @@ impl<C: Client> Forwarding<'_, C> {
     /// Notes a failure of the claimed server.
     fn blame(&self, claim: &ServerClaim, failure: &UpstreamError) {
         self.log_failure(Some(claim.server().name()), &failure.to_string());
-        if !failure.spares_server() && claim.failed(now_millis()) {
+        if failure.spares_server() {
+            if matches!(failure, UpstreamError::Status(_)) {
+                claim.server().answered(now_millis());
+            }
+        } else if claim.failed(now_millis()) {
             let upstream = self.request.upstream();
             self.client.log(Level::Warn, &rest_line(upstream, claim));
         }

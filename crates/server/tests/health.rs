@@ -228,6 +228,22 @@ fn where_none_passes_requests_are_served_all_the_same() {
 }
 
 #[test]
+fn a_name_without_an_address_and_a_server_without_weight_hide_no_failure() {
+    let (a, drained) = (Checked::new("a"), Checked::new("drained"));
+    a.says(500);
+    let config = format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
+             "upstreams": {{"u": {{"health_check": {{"uri": "/health", "interval": 0.1}},
+                 "servers": {{"{}": {{}}, "{}": {{"weight": 0}}, "none.invalid:80": {{}}}}}}}}}}"#,
+        of(&a.backend),
+        of(&drained.backend),
+    );
+    let site = Site::new(1, move |_| config.clone());
+    site.log.wait_for("no server passes its health check");
+    assert_eq!(answers(&site, 2), ["a"]);
+}
+
+#[test]
 fn without_checks_nothing_is_left_of_them() {
     let (a, b) = (Checked::new("a"), Checked::new("b"));
     a.says(500);

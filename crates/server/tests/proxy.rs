@@ -974,3 +974,77 @@ fn requests_wait_for_a_server_with_room() {
     site.log
         .wait_for("upstream \"u\" has no capacity: all servers have reached `max_connections`");
 }
+
+#[test]
+fn the_head_of_an_answer_ends_the_rest_of_a_server() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let main = Backend::new(move |peer| {
+        while let Some(asked) = peer.request() {
+            if asked.line().contains("/fail") {
+                peer.finish();
+            } else if asked.line().contains("/long") {
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n");
+                wait.lock().unwrap().recv().unwrap();
+                peer.send("long");
+            } else {
+                peer.answer(b"main");
+            }
+        }
+    });
+    let backup =
+        Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nbackup".to_owned());
+    let site = upstream(
+        &format!(
+            r#""{}": {{}}, "{}": {{"backup": true}}"#,
+            main.address, backup.address
+        ),
+        r#""fail_timeout": 2"#,
+    );
+    let is_up = || site.server.upstreams()[0].1[0].is_up;
+    assert_eq!(site.get("/fail").text(), "backup");
+    assert!(!is_up());
+    assert_eq!(site.get("/").text(), "backup");
+    wait_until("the rest is over", is_up);
+    let mut long = site.connect();
+    long.send("GET /long HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the head has come", || long.has_news());
+    assert_eq!(site.get("/").text(), "main");
+    go.send(()).unwrap();
+    assert_eq!(long.response("GET").text(), "long");
+}
+
+#[test]
+fn a_retry_without_a_server_keeps_no_other_request_waiting() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let full = Backend::new(move |peer| {
+        while peer.request().is_some() {
+            wait.lock().unwrap().recv().unwrap();
+            peer.answer(b"full");
+        }
+    });
+    let choosy = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            match asked.line().contains("/limited") {
+                true => peer.finish(),
+                false => peer.answer(b"choosy"),
+            }
+        }
+    });
+    let site = upstream(
+        &format!(
+            r#""{}": {{"max_connections": 1}}, "{}": {{}}"#,
+            full.address, choosy.address
+        ),
+        r#""queue_timeout": 1000, "max_fails": 0"#,
+    );
+    let mut first = site.connect();
+    first.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the first arrives", || full.requests().len() == 1);
+    // It fails at one server, and the other has no capacity for it.
+    assert_eq!(site.get("/limited").status, 502);
+    assert_eq!(site.get("/").text(), "choosy");
+    go.send(()).unwrap();
+    assert_eq!(first.response("GET").text(), "full");
+}

@@ -17,7 +17,7 @@ use crate::computed::{ComputedGroups, GroupUse};
 use crate::failure::UpstreamError;
 use crate::lookup::Resolution;
 use crate::queue::{Queue, QueueEntry};
-use crate::server::{GroupServer, RestRule, ServerStatus};
+use crate::server::{GroupServer, RestRule, ServerStatus, Turn};
 use crate::sticky::{StickyKey, cookie, is_code};
 use crate::target::{ResolvedTarget, shares};
 use crate::{Millis, millis};
@@ -117,6 +117,24 @@ struct Member {
     target: Option<ResolvedTarget>,
 }
 
+impl Member {
+    /// True if its health checks fail and that counts, by [`heeds_checks`](ServerGroup::heeds_checks).
+    fn is_failing(&self, heeds: bool) -> bool {
+        heeds && self.server.health() == ServerHealth::Failing
+    }
+
+    /// True if it gets requests, as far as it has capacity.
+    fn gets_requests(&self, heeds: bool, now: Millis) -> bool {
+        self.weight > 0.0 && self.server.is_up(now) && !self.is_failing(heeds)
+    }
+
+    /// True if it gets requests and has capacity.
+    fn is_open(&self, heeds: bool, now: Millis) -> bool {
+        let most = self.max_connections;
+        self.gets_requests(heeds, now) && most.is_none_or(|most| self.server.active() < most)
+    }
+}
+
 /// True for a backup, and its rank among the targets of a name.
 type Rank = (bool, u16);
 
@@ -132,6 +150,23 @@ pub enum CopyFate {
     Failed,
     /// There was no capacity for it.
     Dropped,
+}
+
+/// The servers that a request may have.
+#[derive(Clone, Copy)]
+enum Resting {
+    /// Those that rest after failures are left out, but for trials.
+    Excluded,
+    /// Those that rest, too.
+    Included,
+}
+
+/// Why a request cannot have a server.
+enum NotBegun {
+    /// It has as many requests as it may.
+    Full,
+    /// It rests.
+    Rests,
 }
 
 /// Why no server can be used.
@@ -529,35 +564,29 @@ impl ServerGroup {
             if only.weight <= 0.0 {
                 return Err(Unavailable::Empty);
             }
-            return self.begin(only).ok_or(Unavailable::Full);
+            let use_of = (Resting::Included, now);
+            return self.begin(only, use_of).map_err(|_| Unavailable::Full);
         }
         // Where its server has no room, the request does not wait for it: all others would wait behind it.
         if let Some(member) = cookie.and_then(|sent| self.kept_at(&members, sent, tried, now))
-            && let Some(claim) = self.begin(member)
+            && let Ok(claim) = self.begin(member, (Resting::Excluded, now))
         {
             return Ok(claim);
         }
-        let mut out = tried.clone();
-        let mut is_full = false;
-        for rank in &members.ranks {
-            while let Some(member) = self.choose(
-                &members,
-                key,
-                &out,
-                |member| {
-                    member.rank == *rank && member.server.is_up(now) && !self.is_failing(member)
-                },
-                now,
-            ) {
-                if let Some(claim) = self.begin(member) {
-                    return Ok(claim);
-                }
-                is_full = true;
-                out.push(member.server.id());
+        match self.claim_among(&members, (key, tried), (Resting::Excluded, now)) {
+            Err(NotBegun::Full) => {
+                // In the queue it would keep others from a server that has been tried.
+                let heeds = self.heeds_checks(&members);
+                let has_room = |member: &Member| {
+                    tried.contains(&member.server.id()) && member.is_open(heeds, now)
+                };
+                return Err(match members.list.iter().any(has_room) {
+                    true => Unavailable::Exhausted,
+                    false => Unavailable::Full,
+                });
             }
-        }
-        if is_full {
-            return Err(Unavailable::Full);
+            Err(NotBegun::Rests) => {}
+            Ok(claim) => return Ok(claim),
         }
         if members.list.iter().all(|member| member.weight <= 0.0) {
             return Err(Unavailable::Empty);
@@ -565,18 +594,42 @@ impl ServerGroup {
         if !tried.is_empty() {
             return Err(Unavailable::Exhausted);
         }
-        // All are down. Using one of them costs little, and may succeed; refusing the request certainly does not. Those whose health check
-        // failed come last.
-        let is_passing = |member: &Member| !self.is_failing(member);
-        let member = self
-            .choose(&members, key, tried, is_passing, now)
-            .or_else(|| self.choose(&members, key, tried, |_| true, now));
-        member
-            .and_then(|member| self.begin(member))
-            .ok_or(Unavailable::Full)
+        // All rest. Using one of them costs little, and may succeed; refusing the request certainly does not.
+        self.claim_among(&members, (key, tried), (Resting::Included, now))
+            .map_err(|_| Unavailable::Full)
     }
 
-    /// The server at which the cookie keeps its client, if that may get requests.
+    /// Claims one of the members that get requests, by rank and then by `balance`.
+    fn claim_among(
+        self: &Arc<Self>,
+        members: &Members,
+        (key, tried): (&[u8], &Tried),
+        (resting, now): (Resting, Millis),
+    ) -> Result<ServerClaim, NotBegun> {
+        let heeds = self.heeds_checks(members);
+        let mut out = tried.clone();
+        let mut why = NotBegun::Rests;
+        for rank in &members.ranks {
+            let is_eligible = |member: &Member| {
+                member.rank == *rank
+                    && match resting {
+                        Resting::Excluded => member.gets_requests(heeds, now),
+                        Resting::Included => !member.is_failing(heeds),
+                    }
+            };
+            while let Some(member) = self.choose(members, key, &out, is_eligible, now) {
+                match self.begin(member, (resting, now)) {
+                    Ok(claim) => return Ok(claim),
+                    Err(NotBegun::Full) => why = NotBegun::Full,
+                    Err(NotBegun::Rests) => {}
+                }
+                out.push(member.server.id());
+            }
+        }
+        Err(why)
+    }
+
+    /// The server at which the cookie keeps its client, if that may get requests: a backup only while no other server can.
     fn kept_at<'m>(
         &self,
         members: &'m Members,
@@ -589,10 +642,11 @@ impl ServerGroup {
             .list
             .iter()
             .find(|member| is_code(&member.code, sent))?;
-        let is_usable = member.weight > 0.0
-            && !tried.contains(&member.server.id())
-            && member.server.is_up(now)
-            && !self.is_failing(member);
+        let heeds = self.heeds_checks(members);
+        let mut others = members.list.iter();
+        let is_usable = !tried.contains(&member.server.id())
+            && member.gets_requests(heeds, now)
+            && !others.any(|other| other.rank < member.rank && other.is_open(heeds, now));
         is_usable.then_some(member)
     }
 
@@ -610,30 +664,55 @@ impl ServerGroup {
 
     /// True if a server besides `current` and those that were tried may be tried now.
     pub fn has_other(&self, tried: &Tried, current: &GroupServer, now: Millis) -> bool {
+        if !self.has_tries(tried) {
+            return false;
+        }
         let members = self.members.load();
-        let mut members = members.list.iter();
-        self.has_tries(tried)
-            && members.any(|member| {
-                let id = member.server.id();
-                member.weight > 0.0
-                    && id != current.id()
-                    && !tried.contains(&id)
-                    && member.server.is_up(now)
-                    && !self.is_failing(member)
-            })
+        let heeds = self.heeds_checks(&members);
+        members.list.iter().any(|member| {
+            let id = member.server.id();
+            id != current.id() && !tried.contains(&id) && member.is_open(heeds, now)
+        })
     }
 
-    /// True if its health checks fail.
-    fn is_failing(&self, member: &Member) -> bool {
-        self.model.group.health_check.is_some() && member.server.health() == ServerHealth::Failing
+    /// True if it has servers with a weight, and none of them passes its health check.
+    pub fn is_failing_as_a_whole(&self) -> bool {
+        let members = self.members.load();
+        let has_some = members.list.iter().any(|member| member.weight > 0.0);
+        has_some && self.model.group.health_check.is_some() && !self.heeds_checks(&members)
     }
 
-    fn begin(self: &Arc<Self>, member: &Member) -> Option<ServerClaim> {
-        let has_room = member.server.begin(member.max_connections);
-        has_room.then(|| ServerClaim {
+    /// True if failed health checks keep requests from servers: as long as one does not fail. Otherwise there might as well be no checks.
+    fn heeds_checks(&self, members: &Members) -> bool {
+        let is_passing = |member: &Member| {
+            member.weight > 0.0 && member.server.health() != ServerHealth::Failing
+        };
+        self.model.group.health_check.is_some() && members.list.iter().any(is_passing)
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        member: &Member,
+        (resting, now): (Resting, Millis),
+    ) -> Result<ServerClaim, NotBegun> {
+        let server = &member.server;
+        if !server.reserve(member.max_connections) {
+            return Err(NotBegun::Full);
+        }
+        let turn = match resting {
+            Resting::Excluded => server.turn(member.rest, now),
+            Resting::Included => Turn::Regular,
+        };
+        if turn == Turn::Rest {
+            server.end();
+            return Err(NotBegun::Rests);
+        }
+        server.note_request();
+        Ok(ServerClaim {
             upstream: Arc::clone(self),
-            server: Arc::clone(&member.server),
+            server: Arc::clone(server),
             rest: member.rest,
+            turn,
             code: member.code.clone(),
         })
     }
@@ -689,6 +768,20 @@ impl ServerGroup {
             .enter(usize::try_from(self.model.group.queue).unwrap_or(usize::MAX))
     }
 
+    /// When the next rest or trial of a server ends.
+    pub(crate) fn next_end_of_rest(&self, now: Millis) -> Option<Millis> {
+        let members = self.members.load();
+        let rests = members.list.iter();
+        rests
+            .filter_map(|member| member.server.rests_until(now))
+            .min()
+    }
+
+    /// Wakes the next request in the queue, because a server may get requests again.
+    pub(crate) fn wake_next(&self) {
+        self.queue.wake_next();
+    }
+
     /// Claims a server when it is the turn of `place` and one has capacity.
     pub(crate) fn poll_claim<'c>(
         self: &Arc<Self>,
@@ -728,6 +821,7 @@ pub struct ServerClaim {
     upstream: Arc<ServerGroup>,
     server: Arc<GroupServer>,
     rest: RestRule,
+    turn: Turn,
     code: Box<str>,
 }
 
@@ -757,7 +851,7 @@ impl ServerClaim {
 
     /// Notes that the server failed. True: it is down now, and gets no requests for a while.
     pub fn failed(&self, now: Millis) -> bool {
-        let is_down = self.server.failed(self.rest, now);
+        let is_down = self.server.failed(self.rest, self.turn, now);
         // The only server is used anyway.
         is_down && self.upstream.members.load().list.len() > 1
     }

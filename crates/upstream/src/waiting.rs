@@ -4,9 +4,12 @@
 //! longer than `queue_timeout` for capacity.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, timeout};
 
 use crate::Millis;
 use crate::group::{ServerChoice, ServerClaim, ServerGroup, Tried, Unavailable};
@@ -45,7 +48,28 @@ impl ServerGroup {
             return claimed;
         }
         let place = self.wait().ok_or(Unavailable::Full)?;
-        let turn = poll_fn(|context| self.poll_claim(context, &place, choice, tried, clock()));
+        let mut end_of_rest: Option<Pin<Box<Sleep>>> = None;
+        let turn = poll_fn(|context| {
+            loop {
+                if let Some(end) = &mut end_of_rest
+                    && end.as_mut().poll(context).is_ready()
+                {
+                    // A server may get requests again without one having ended.
+                    self.wake_next();
+                }
+                let now = clock();
+                let polled = self.poll_claim(context, &place, choice, tried, now);
+                if polled.is_ready() {
+                    return polled;
+                }
+                let pause = self.next_end_of_rest(now).map(|end| end - now);
+                end_of_rest = pause.map(|pause| Box::pin(sleep(Duration::from_millis(pause))));
+                match &mut end_of_rest {
+                    Some(end) => ready!(end.as_mut().poll(context)),
+                    None => return Poll::Pending,
+                }
+            }
+        });
         let waited = timeout(self.model().group.queue_timeout, turn).await;
         waited.unwrap_or(Err(Unavailable::Full))
     }
