@@ -1,6 +1,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
+use tutti_config::model;
 use tutti_config::{ValidationContext as Machine, validate};
 
 use super::*;
