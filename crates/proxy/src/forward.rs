@@ -13,7 +13,7 @@ use tutti_http::websocket::PassedFrames;
 use tutti_http::{NO_FIELDS, Version};
 use tutti_log::Level;
 use tutti_upstream::{
-    ServerClaim, ServerGroup, Tried, Unavailable, UpstreamConnection, UpstreamError,
+    ServerClaim, ServerGroup, Tried, Unavailable, UpstreamConnection, UpstreamError, WhenFull,
 };
 
 use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, Times, upgrade};
@@ -89,10 +89,7 @@ impl<C: Client> Forwarding<'_, C> {
             let is_https = self.client.is_https();
             self.client
                 .keep_at(claim.cookie(request.choice().cookie, is_https));
-            let options = upstream.options();
-            let has_tries = tried.len() < options.retries as usize;
-            self.may_pass_over = has_tries
-                && !options.retry_statuses.is_empty()
+            self.may_pass_over = !upstream.options().retry_statuses.is_empty()
                 && self.is_idempotent()
                 && self.times.allow_retry()
                 && upstream.has_other(&tried, claim.server(), now_millis());
@@ -132,9 +129,8 @@ impl<C: Client> Forwarding<'_, C> {
                 return Err(Gone::Closed);
             }
             let may_repeat = !fault.was_sent || self.is_repeatable();
-            let kind = fault.failure.kind();
-            let is_wanted = kind.is_none_or(|kind| options.retry_failures.contains(&kind));
-            if !may_repeat || !has_tries || !is_wanted || !self.times.allow_retry() {
+            let is_wanted = upstream.retries_after(&fault.failure, &tried);
+            if !may_repeat || !is_wanted || !self.times.allow_retry() {
                 return Ok(self.fail(status));
             }
             upstream.note_retry();
@@ -143,42 +139,25 @@ impl<C: Client> Forwarding<'_, C> {
         }
     }
 
-    /// Claims a server, waiting for capacity if necessary.
+    /// Claims a server. Meanwhile sends to the client, and notices if it disconnects.
     async fn claim(&mut self, tried: &Tried) -> Result<Result<ServerClaim, Unavailable>, Gone> {
         let request = self.request;
         let (upstream, choice) = (request.upstream(), request.choice());
-        match upstream.claim(choice, tried, now_millis()) {
-            Err(Unavailable::Full) if !self.client.may_wait() => {
-                return Ok(Err(Unavailable::Full));
-            }
-            Err(Unavailable::Full) => {}
-            Err(Unavailable::Naming) => {
-                let mut named = upstream.named();
-                let mut naming = pin!(named.wait_for(|is_named| *is_named));
-                let deadline = Deadline::new(self.times.until);
-                deadline.set(self.times.connect);
-                // After the wait, in time or not, the servers known now are used.
-                let _ = wait::server(self.client, &deadline, |context| {
-                    naming.as_mut().poll(context).map(drop)
-                })
-                .await?;
-                match upstream.claim(choice, tried, now_millis()) {
-                    Err(Unavailable::Full) => {}
-                    outcome => return Ok(outcome),
-                }
-            }
-            outcome => return Ok(outcome),
+        let claimed = upstream.claim(choice, tried, now_millis());
+        if !matches!(claimed, Err(Unavailable::Full | Unavailable::Naming)) {
+            return Ok(claimed);
         }
-        let Some(place) = upstream.wait() else {
-            return Ok(Err(Unavailable::Full));
+        let when_full = match self.client.may_wait() {
+            true => WhenFull::Wait,
+            false => WhenFull::Refuse,
         };
+        // Boxed: few requests wait.
+        let mut waiting = Box::pin(upstream.claim_in_time(choice, tried, when_full, now_millis));
         let deadline = Deadline::new(self.times.until);
-        deadline.set(millis(upstream.model().group.queue_timeout));
-        let claimed = wait::server(self.client, &deadline, |context| {
-            upstream.poll_claim(context, &place, choice, tried, now_millis())
-        })
-        .await?;
-        Ok(claimed.unwrap_or(Err(Unavailable::Full)))
+        let waited = wait::server(self.client, &deadline, |context| {
+            waiting.as_mut().poll(context)
+        });
+        Ok(waited.await?.unwrap_or(claimed))
     }
 
     /// Asks the claimed server. If a reused connection turns out to be closed, that is not the server's fault: then a new one is opened.
@@ -359,7 +338,11 @@ impl<C: Client> Forwarding<'_, C> {
     /// Notes a failure of the claimed server.
     fn blame(&self, claim: &ServerClaim, failure: &UpstreamError) {
         self.log_failure(Some(claim.server().name()), &failure.to_string());
-        if !failure.spares_server() && claim.failed(now_millis()) {
+        if failure.spares_server() {
+            if matches!(failure, UpstreamError::Status(_)) {
+                claim.server().answered(now_millis());
+            }
+        } else if claim.failed(now_millis()) {
             let upstream = self.request.upstream();
             self.client.log(Level::Warn, &rest_line(upstream, claim));
         }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::task::Context;
 
 use smallvec::SmallVec;
+use tutti_conn::clock::now_millis;
 use tutti_conn::output::Gone;
 use tutti_http::{
     BodyDecoder, HeadError, Known, MessageLimits, PerConnection, Progress, ResponseHead,
@@ -102,7 +103,7 @@ pub(crate) async fn attempt<C: Client>(
     };
     exchange.received.clear();
     exchange.head.reset();
-    let outcome = exchange.run().await;
+    let outcome = exchange.run(server).await;
     if outcome.is_err() && !exchange.has_begun {
         exchange.client.discard();
     }
@@ -154,10 +155,11 @@ enum End<E> {
 
 impl<C: Client> Exchange<'_, C> {
     /// The whole exchange.
-    async fn run(&mut self) -> Result<End<C::Ending>, StepError> {
+    async fn run(&mut self, server: &GroupServer) -> Result<End<C::Ending>, StepError> {
         if self.incoming.is_some() {
             let length = self.receive_cgi_head().await?;
             self.pass_over()?;
+            server.answered(now_millis());
             return self.pass_on(length).await;
         }
         let length = self.receive_head().await?;
@@ -167,6 +169,7 @@ impl<C: Client> Exchange<'_, C> {
             return Ok(End::Switched);
         }
         self.pass_over()?;
+        server.answered(now_millis());
         self.pass_on(length).await
     }
 

@@ -12,7 +12,7 @@ use tutti_conn::clock::{Millis, millis, now_millis};
 use tutti_gateway::proxy_protocol::{self, Addresses};
 use tutti_log::Level;
 use tutti_upstream::{
-    GroupServer, ServerClaim, ServerGroup, Tried, Unavailable, UpstreamConnection, UpstreamError,
+    GroupServer, ServerClaim, ServerGroup, Tried, UpstreamConnection, UpstreamError, WhenFull,
 };
 
 use crate::cgi::frame::write_announcement;
@@ -70,14 +70,16 @@ impl<'c> ServerSearch<'c> {
     /// # Errors
     /// There is none: the status that this means.
     pub async fn next(&mut self, client: &impl PassedClient) -> Result<ServerClaim, u16> {
-        match claim(&self.connection, &self.tried).await {
+        let PassedConnection { upstream, key, .. } = self.connection;
+        let claiming = upstream.claim_in_time(key, &self.tried, WhenFull::Wait, now_millis);
+        match claiming.await {
             Ok(claim) => {
                 client.note_attempt(claim.server());
                 Ok(claim)
             }
             Err(unavailable) => {
                 if self.last_failure.is_none() {
-                    let name = self.connection.upstream.name();
+                    let name = upstream.name();
                     client.log_limited(&format!("upstream \"{name}\" {unavailable}"));
                 }
                 Err(self.last_failure.unwrap_or_else(|| status(unavailable)))
@@ -101,7 +103,6 @@ impl<'c> ServerSearch<'c> {
         failure: &UpstreamError,
     ) -> Result<(), u16> {
         let upstream = self.connection.upstream;
-        let options = upstream.options();
         let (name, server) = (upstream.name(), claim.server().name());
         client.log_limited(&format!("upstream \"{name}\": server {server}: {failure}"));
         if !failure.spares_server() && claim.failed(now_millis()) {
@@ -109,11 +110,8 @@ impl<'c> ServerSearch<'c> {
         }
         let status = failure.status();
         client.note_failed(status);
-        let kind = failure.kind();
-        let is_wanted = kind.is_none_or(|kind| options.retry_failures.contains(&kind));
-        let has_tries = self.tried.len() < options.retries as usize;
         let has_time = self.until.is_none_or(|until| now_millis() < until);
-        if !(is_wanted && has_tries && has_time) {
+        if !has_time || !upstream.retries_after(failure, &self.tried) {
             return Err(status);
         }
         upstream.note_retry();
@@ -165,33 +163,6 @@ pub fn datagram_header(connection: &PassedConnection<'_>) -> Vec<u8> {
         proxy_protocol::write_for_datagrams(&mut header, addresses);
     }
     header
-}
-
-/// Claims a server, waiting for capacity or for the first lookup of a name if necessary.
-async fn claim(
-    connection: &PassedConnection<'_>,
-    tried: &Tried,
-) -> Result<ServerClaim, Unavailable> {
-    let PassedConnection { upstream, key, .. } = *connection;
-    let mut claimed = upstream.claim(key, tried, now_millis());
-    if let Err(Unavailable::Naming) = claimed {
-        let mut named = upstream.named();
-        let naming = named.wait_for(|is_named| *is_named);
-        // After the wait, in time or not, the servers known now are used.
-        let _ = timeout(upstream.options().connect_timeout, naming).await;
-        claimed = upstream.claim(key, tried, now_millis());
-    }
-    let Err(Unavailable::Full) = claimed else {
-        return claimed;
-    };
-    let Some(place) = upstream.wait() else {
-        return Err(Unavailable::Full);
-    };
-    let turn = std::future::poll_fn(|context| {
-        upstream.poll_claim(context, &place, key, tried, now_millis())
-    });
-    let waited = timeout(upstream.model().group.queue_timeout, turn).await;
-    waited.unwrap_or(Err(Unavailable::Full))
 }
 
 async fn connect(

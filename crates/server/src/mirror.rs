@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use tutti_config::model::{Mirror, UpstreamProtocol};
+use tutti_config::model::{Balance, Mirror, UpstreamProtocol};
 use tutti_http::edits::Edit;
 use tutti_http::http2::is_connection_specific;
 use tutti_http::{
@@ -16,7 +16,7 @@ use tutti_http::{
 };
 use tutti_pool::Level;
 use tutti_proxy::{BufferedBody, Cgi, DiscardingClient, UpstreamDestination};
-use tutti_routing::RequestInfo as _;
+use tutti_routing::{RequestInfo as _, Seen};
 use tutti_upstream::{CopyFate, ServerGroup};
 
 use crate::exchange::collector::Collected;
@@ -60,6 +60,8 @@ struct Copy {
     head: Box<RequestHead>,
     bytes: Vec<u8>,
     body: Vec<u8>,
+    /// The value that a hash uses.
+    key: Vec<u8>,
     edits: Vec<Edit>,
     remote: Option<SocketAddr>,
     is_https: bool,
@@ -83,6 +85,15 @@ impl Copy {
             Collected::Memory(bytes) if bytes.len() as u64 <= mirror.options.max_body_size => bytes,
             _ => return None,
         };
+        let mut key = Vec::new();
+        if let Balance::Hash(template) = &upstream.model().balance {
+            let seen = Seen {
+                request,
+                rewritten: None,
+                response: None,
+            };
+            tutti_routing::render(template, &seen, &mut key).ok()?;
+        }
         let (head, bytes) = head(request, body.len())?;
         let fields = request.snapshot.guards.fields().iter();
         Some(Self {
@@ -91,6 +102,7 @@ impl Copy {
             head,
             bytes,
             body: body.to_vec(),
+            key,
             // Identity fields of a client are removed there, too.
             edits: fields.map(|name| Edit::own(name.clone(), None)).collect(),
             remote: request.remote(),
@@ -116,10 +128,10 @@ impl Copy {
         });
     }
 
-    async fn run(self) -> CopyFate {
+    async fn run(mut self) -> CopyFate {
         let destination = UpstreamDestination {
             upstream: std::sync::Arc::clone(&self.upstream),
-            key: Vec::new(),
+            key: std::mem::take(&mut self.key),
             cookie: None,
             cgi: Cgi::default(),
             body: None,

@@ -588,6 +588,8 @@ fn upstreams(
     faults: &mut Vec<Diagnostic>,
 ) -> Vec<Arc<ServerGroup>> {
     let mut system = authorities::System::default();
+    // The former groups that continue in changed ones. Each does so once: two would count each other's requests and failures.
+    let mut continued: Vec<&Arc<ServerGroup>> = Vec::new();
     let one = |wanted: &Arc<model::Upstream>| {
         // `proxy` actions may have the same URL and differ in everything else.
         let same_name = || {
@@ -598,8 +600,12 @@ fn upstreams(
             .find(|known| known.model() == wanted)
             .or_else(|| {
                 // An unchanged one keeps its counters.
-                let mut known = same_name();
-                known.find(|known| !router.upstreams().contains(known.model()))
+                let former = same_name().find(|known| {
+                    let is_continued = continued.iter().any(|one| Arc::ptr_eq(one, known));
+                    !is_continued && !router.upstreams().contains(known.model())
+                });
+                continued.extend(former);
+                former
             });
         let tls_before = before.and_then(|before| before.tls());
         let tls = wanted.tls.as_ref().map(|tls| {

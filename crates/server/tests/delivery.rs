@@ -515,6 +515,39 @@ fn a_copy_has_the_request_and_its_body() {
     });
 }
 
+#[test]
+fn copies_are_balanced_by_the_key_of_their_upstream() {
+    let (a, b) = (Backend::echoing("a"), Backend::echoing("b"));
+    let servers = format!(r#""{}": {{}}, "{}": {{}}"#, a.address, b.address);
+    let site = Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "upstreams": {{"shadow": {{"servers": {{{servers}}}, "balance": "hash", "key": "$arg_k"}}}},
+                 "routes": [{{"action": {{"return": 204, "mirror": {{"to": "upstreams/shadow"}}}}}}]}}"#
+        )
+    });
+    for _ in 0..2 {
+        for key in 0..16 {
+            assert_eq!(site.get(&format!("/?k={key}")).status, 204);
+        }
+    }
+    wait_until("all are copied", || {
+        measured(&site).contains("result=\"answered\"} 32")
+    });
+    let (mut at_a, mut at_b) = (a.requests(), b.requests());
+    assert!(!at_a.is_empty() && !at_b.is_empty(), "{at_a:?} {at_b:?}");
+    for requests in [&mut at_a, &mut at_b] {
+        let count = requests.len();
+        requests.sort();
+        requests.dedup();
+        assert_eq!(
+            requests.len() * 2,
+            count,
+            "both with one key go to one server"
+        );
+    }
+}
+
 fn measured(site: &Site) -> String {
     let mut page = tutti_metrics::Page::default();
     site.server.measure(&mut page);

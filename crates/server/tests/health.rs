@@ -100,7 +100,7 @@ fn a_server_that_fails_gets_no_requests_until_it_passes() {
     assert_eq!(site.log.count("health check"), 0, "no change to log");
     a.says(503);
     site.log.wait_for(&format!(
-            "upstream \"u\": server {} fails its health check (GET /health): its answer is 503; it gets no requests until it passes 2 in a row",
+            "upstream \"u\": server {} fails its health check (GET /health): its answer is 503; it gets no requests until 2 consecutive checks succeed, unless no server passes",
             servers[0]
         ));
     assert_eq!(answers(&site, 8), ["b"]);
@@ -220,11 +220,27 @@ fn where_none_passes_requests_are_served_all_the_same() {
         r#""uri": "/health", "interval": 0.1, "passes": 1"#,
     );
     site.log
-        .wait_for("no server passes its health check; requests are sent to all of them anyway");
+        .wait_for("no server passes its health check; requests are sent to all of them as if there were no checks");
     assert_eq!(answers(&site, 8), ["a", "b"]);
     b.says(200);
     site.log.wait_for("passes its health check (GET /health)");
     assert_eq!(answers(&site, 8), ["b"]);
+}
+
+#[test]
+fn a_name_without_an_address_and_a_server_without_weight_hide_no_failure() {
+    let (a, drained) = (Checked::new("a"), Checked::new("drained"));
+    a.says(500);
+    let config = format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
+             "upstreams": {{"u": {{"health_check": {{"uri": "/health", "interval": 0.1}},
+                 "servers": {{"{}": {{}}, "{}": {{"weight": 0}}, "none.invalid:80": {{}}}}}}}}}}"#,
+        of(&a.backend),
+        of(&drained.backend),
+    );
+    let site = Site::new(1, move |_| config.clone());
+    site.log.wait_for("no server passes its health check");
+    assert_eq!(answers(&site, 2), ["a"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod support;
 
 use support::Site;
 use support::backend::Backend;
+use tutti_testkit::wait_until;
 
 /// A site with this configuration beside its listener.
 fn site(rest: String) -> Site {
@@ -133,6 +134,38 @@ fn the_last_server_s_answer_is_the_client_s() {
 }
 
 #[test]
+fn a_status_is_passed_on_where_the_other_server_has_no_capacity() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let full = Backend::new(move |peer| {
+        while peer.request().is_some() {
+            wait.lock().unwrap().recv().unwrap();
+            peer.answer(b"full");
+        }
+    });
+    let limited = answering("429 Slow down\r\nX-From: limited\r\n", "later");
+    let site = upstream(
+        &format!(
+            r#""{}": {{"max_connections": 1}}, "{}": {{}}"#,
+            full.address, limited.address
+        ),
+        r#""retry_statuses": [429], "queue_timeout": 1000"#,
+    );
+    let mut first = site.connect();
+    first.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the first arrives", || full.requests().len() == 1);
+    for _ in 0..2 {
+        let answer = site.get("/");
+        assert_eq!(
+            (answer.status, answer.field("X-From")),
+            (429, Some("limited"))
+        );
+    }
+    go.send(()).unwrap();
+    assert_eq!(first.response("GET").text(), "full");
+}
+
+#[test]
 fn failures_that_are_not_named_are_not_retried() {
     let bad = Backend::new(|peer| {
         while peer.request().is_some() {
@@ -184,7 +217,7 @@ fn a_group_without_servers_is_503() {
         let site = upstream(servers, r#""retries": 3"#);
         assert_eq!(site.get("/").status, 503);
         site.log
-            .wait_for("upstream \"u\" has no server that gets requests");
+            .wait_for("upstream \"u\" has no servers, or all of them have weight 0");
     }
 }
 

@@ -104,6 +104,25 @@ fn a_server_that_is_gone_is_replaced_and_the_cookie_too() {
 }
 
 #[test]
+fn a_refused_body_sets_no_cookie() {
+    let silent = Backend::new(|peer| {
+        peer.request_head();
+        peer.wait_closed();
+    });
+    let config = format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
+             "upstreams": {{"u": {{"servers": {{"{}": {{}}}}, "sticky": {{}}, "request_buffering": false}}}}}}"#,
+        silent.address
+    );
+    let site = Site::new(1, move |_| config.clone());
+    let mut client = site.connect();
+    client
+        .send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n");
+    let answer = client.response("POST");
+    assert_eq!((answer.status, answer.field("Set-Cookie")), (400, None));
+}
+
+#[test]
 fn a_failed_server_s_clients_move_on() {
     let broken = Backend::new(|peer| {
         peer.request();

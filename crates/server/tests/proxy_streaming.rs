@@ -410,7 +410,8 @@ fn a_server_that_takes_nothing_is_given_up() {
     assert_eq!(client.response("POST").status, 504);
     drop(client);
     sending.join().unwrap();
-    site.log.wait_for("took nothing of the request for 300ms");
+    site.log
+        .wait_for("accepted no more of the request for 300ms");
 }
 
 #[test]

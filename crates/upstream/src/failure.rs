@@ -25,13 +25,13 @@ pub enum UpstreamError {
     #[error("no connection within {0:?}")]
     ConnectTimeout(Duration),
     /// Its certificate is wrong, or the TLS handshake failed.
-    #[error("no TLS with it: {0}")]
+    #[error("TLS handshake failed: {0}")]
     Tls(String),
     /// The request could not be sent.
     #[error("sending the request failed: {0}")]
     Send(io::Error),
     /// It did not take more of the request in time.
-    #[error("took nothing of the request for {0:?}")]
+    #[error("accepted no more of the request for {0:?}")]
     SendTimeout(Duration),
     /// It closed the connection without an answer.
     #[error("closed the connection before it answered")]
@@ -79,7 +79,7 @@ pub enum UpstreamError {
     #[error("answered {0}")]
     Status(u16),
     /// It sent something that is not a valid answer.
-    #[error("its answer cannot be read: {0}")]
+    #[error("invalid response: {0}")]
     Malformed(String),
 }
 

@@ -1,25 +1,24 @@
-//! A group of servers, and the claim of a request on one of them.
+//! A group of servers: its members and their names. [`claim`] chooses one of them for a request.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+mod claim;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tokio::sync::watch;
-use tutti_config::model::{self, Balance, UpstreamAddress, UpstreamOptions, UpstreamServer};
+use tutti_config::model::{self, UpstreamAddress, UpstreamOptions, UpstreamServer};
 use tutti_tls::ClientTls;
 
-use crate::balance::{Candidate, choose};
-use crate::checks::ServerHealth;
+pub use self::claim::{ServerChoice, ServerClaim, Tried, Unavailable};
+use crate::Millis;
 use crate::computed::{ComputedGroups, GroupUse};
 use crate::lookup::Resolution;
-use crate::queue::{Queue, QueueEntry};
+use crate::queue::Queue;
 use crate::server::{GroupServer, RestRule, ServerStatus};
-use crate::sticky::{StickyKey, cookie, is_code};
+use crate::sticky::StickyKey;
 use crate::target::{ResolvedTarget, shares};
-use crate::{Millis, millis};
 
 /// A group of servers to which requests are forwarded.
 #[derive(Debug)]
@@ -44,24 +43,6 @@ pub struct ServerGroup {
     computed: ComputedGroups<ServerGroup>,
     /// The key of cookies that keep clients at servers, if it has such.
     sticky: Option<StickyKey>,
-}
-
-/// The server that a request wants.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ServerChoice<'c> {
-    /// The value that a hash uses.
-    pub key: &'c [u8],
-    /// The cookie of the client, if the group is sticky.
-    pub cookie: Option<&'c [u8]>,
-}
-
-impl<'c, K: AsRef<[u8]> + ?Sized> From<&'c K> for ServerChoice<'c> {
-    fn from(key: &'c K) -> Self {
-        ServerChoice {
-            key: key.as_ref(),
-            cookie: None,
-        }
-    }
 }
 
 /// The usable servers. Servers found by a name are replaced when its addresses change.
@@ -119,9 +100,6 @@ struct Member {
 /// True for a backup, and its rank among the targets of a name.
 type Rank = (bool, u16);
 
-/// Servers on which a request has failed, by [`GroupServer::id`].
-pub type Tried = SmallVec<[u64; 4]>;
-
 /// The result of a copy of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyFate {
@@ -131,27 +109,6 @@ pub enum CopyFate {
     Failed,
     /// There was no capacity for it.
     Dropped,
-}
-
-/// Why no server can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unavailable {
-    /// There is none, or all have weight 0: 503.
-    #[error("has no server that gets requests")]
-    Empty,
-    /// All have been tried or are down: 502.
-    #[error("has no other server to try")]
-    Exhausted,
-    /// Names are being looked up for the first time: wait, then 502.
-    #[error("has names that have not been resolved in time")]
-    Naming,
-    /// No name resolves to an address: 502.
-    #[error("has no server: its names have no addresses")]
-    Nameless,
-    /// All servers have as many requests as they may: wait.
-    #[error("all servers have as many requests as they may have")]
-    Full,
 }
 
 impl ServerGroup {
@@ -351,7 +308,7 @@ impl ServerGroup {
     }
 
     /// Reports when every name has been looked up.
-    pub fn named(&self) -> watch::Receiver<bool> {
+    pub(crate) fn named(&self) -> watch::Receiver<bool> {
         self.is_named.subscribe()
     }
 
@@ -490,209 +447,6 @@ impl ServerGroup {
         }
         status
     }
-
-    /// Claims a server for a request.
-    ///
-    /// # Errors
-    /// [`Unavailable`]; after [`Unavailable::Full`] the request may [wait](Upstream::wait).
-    pub fn claim<'c>(
-        self: &Arc<Self>,
-        choice: impl Into<ServerChoice<'c>>,
-        tried: &Tried,
-        now: Millis,
-    ) -> Result<ServerClaim, Unavailable> {
-        if self.is_bounded && self.queue.length() > 0 {
-            return Err(Unavailable::Full);
-        }
-        self.claim_now(choice.into(), tried, now)
-    }
-
-    fn claim_now(
-        self: &Arc<Self>,
-        ServerChoice { key, cookie }: ServerChoice<'_>,
-        tried: &Tried,
-        now: Millis,
-    ) -> Result<ServerClaim, Unavailable> {
-        let members = self.members.load();
-        if members.list.is_empty() && !self.model.servers.is_empty() {
-            return Err(if *self.is_named.borrow() {
-                Unavailable::Nameless
-            } else {
-                Unavailable::Naming
-            });
-        }
-        if let [only] = &*members.list
-            && tried.is_empty()
-        {
-            // The only server is used whatever its health.
-            if only.weight <= 0.0 {
-                return Err(Unavailable::Empty);
-            }
-            return self.begin(only).ok_or(Unavailable::Full);
-        }
-        // Where its server has no room, the request does not wait for it: all others would wait behind it.
-        if let Some(member) = cookie.and_then(|sent| self.kept_at(&members, sent, tried, now))
-            && let Some(claim) = self.begin(member)
-        {
-            return Ok(claim);
-        }
-        let mut out = tried.clone();
-        let mut is_full = false;
-        for rank in &members.ranks {
-            while let Some(member) = self.choose(
-                &members,
-                key,
-                &out,
-                |member| {
-                    member.rank == *rank && member.server.is_up(now) && !self.is_failing(member)
-                },
-                now,
-            ) {
-                if let Some(claim) = self.begin(member) {
-                    return Ok(claim);
-                }
-                is_full = true;
-                out.push(member.server.id());
-            }
-        }
-        if is_full {
-            return Err(Unavailable::Full);
-        }
-        if members.list.iter().all(|member| member.weight <= 0.0) {
-            return Err(Unavailable::Empty);
-        }
-        if !tried.is_empty() {
-            return Err(Unavailable::Exhausted);
-        }
-        // All are down. Using one of them costs little, and may succeed; refusing the request certainly does not. Those whose health check
-        // failed come last.
-        let is_passing = |member: &Member| !self.is_failing(member);
-        let member = self
-            .choose(&members, key, tried, is_passing, now)
-            .or_else(|| self.choose(&members, key, tried, |_| true, now));
-        member
-            .and_then(|member| self.begin(member))
-            .ok_or(Unavailable::Full)
-    }
-
-    /// The server at which the cookie keeps its client, if that may get requests.
-    fn kept_at<'m>(
-        &self,
-        members: &'m Members,
-        sent: &[u8],
-        tried: &Tried,
-        now: Millis,
-    ) -> Option<&'m Member> {
-        self.sticky.as_ref()?;
-        let member = members
-            .list
-            .iter()
-            .find(|member| is_code(&member.code, sent))?;
-        let is_usable = member.weight > 0.0
-            && !tried.contains(&member.server.id())
-            && member.server.is_up(now)
-            && !self.is_failing(member);
-        is_usable.then_some(member)
-    }
-
-    /// True if a server besides `current` and those that were tried gets requests now.
-    pub fn has_other(&self, tried: &Tried, current: &GroupServer, now: Millis) -> bool {
-        let members = self.members.load();
-        members.list.iter().any(|member| {
-            let id = member.server.id();
-            member.weight > 0.0
-                && id != current.id()
-                && !tried.contains(&id)
-                && member.server.is_up(now)
-                && !self.is_failing(member)
-        })
-    }
-
-    /// True if its health checks fail.
-    fn is_failing(&self, member: &Member) -> bool {
-        self.model.group.health_check.is_some() && member.server.health() == ServerHealth::Failing
-    }
-
-    fn begin(self: &Arc<Self>, member: &Member) -> Option<ServerClaim> {
-        let has_room = member.server.begin(member.max_connections);
-        has_room.then(|| ServerClaim {
-            upstream: Arc::clone(self),
-            server: Arc::clone(&member.server),
-            rest: member.rest,
-            code: member.code.clone(),
-        })
-    }
-
-    fn choose<'m>(
-        &self,
-        members: &'m Members,
-        key: &[u8],
-        out: &Tried,
-        is_eligible: impl Fn(&Member) -> bool,
-        now: Millis,
-    ) -> Option<&'m Member> {
-        let numbered = members.list.iter().enumerate();
-        let candidates: SmallVec<[Candidate<'_>; 8]> = numbered
-            .filter(|(_, member)| {
-                let is_tried = out.contains(&member.server.id());
-                member.weight > 0.0 && !is_tried && is_eligible(member)
-            })
-            .map(|(index, member)| Candidate {
-                index,
-                weight: self.weight(member, now),
-                active: member.server.active(),
-                name: member.server.name(),
-            })
-            .collect();
-        if let [only] = candidates.as_slice() {
-            return members.list.get(only.index);
-        }
-        // Each addition is complete, even if the holder panicked.
-        let mut turns = members.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = choose(&self.model.balance, &candidates, key, &mut turns)?;
-        members.list.get(index)
-    }
-
-    /// Its weight, reduced during a slow start.
-    fn weight(&self, member: &Member, now: Millis) -> f64 {
-        /// The share at the beginning of a slow start.
-        const FIRST: f64 = 0.05;
-        let ramp = millis(self.model.group.slow_start);
-        if ramp == 0 || matches!(self.model.balance, Balance::Hash(_)) {
-            return member.weight;
-        }
-        let share = member
-            .server
-            .recovered_for(now)
-            .map_or(1.0, |since| since as f64 / ramp as f64);
-        member.weight * share.clamp(FIRST, 1.0)
-    }
-
-    /// Enters the queue for a server with capacity; `None`: the queue is full.
-    pub fn wait(&self) -> Option<QueueEntry<'_>> {
-        self.queue
-            .enter(usize::try_from(self.model.group.queue).unwrap_or(usize::MAX))
-    }
-
-    /// Claims a server when it is the turn of `place` and one has capacity.
-    pub fn poll_claim<'c>(
-        self: &Arc<Self>,
-        context: &Context<'_>,
-        place: &QueueEntry<'_>,
-        choice: impl Into<ServerChoice<'c>>,
-        tried: &Tried,
-        now: Millis,
-    ) -> Poll<Result<ServerClaim, Unavailable>> {
-        if !place.may_try(context) {
-            return Poll::Pending;
-        }
-        // See `GroupServer::end`.
-        fence(Ordering::SeqCst);
-        match self.claim_now(choice.into(), tried, now) {
-            Err(Unavailable::Full) => Poll::Pending,
-            outcome => Poll::Ready(outcome),
-        }
-    }
 }
 
 impl GroupUse for ServerGroup {
@@ -706,54 +460,3 @@ impl GroupUse for ServerGroup {
         *self.is_named.borrow() && self.members.load().list.is_empty()
     }
 }
-
-/// A request's claim on a server; released when dropped.
-#[derive(Debug)]
-pub struct ServerClaim {
-    upstream: Arc<ServerGroup>,
-    server: Arc<GroupServer>,
-    rest: RestRule,
-    code: Box<str>,
-}
-
-impl ServerClaim {
-    /// The claimed server.
-    pub fn server(&self) -> &Arc<GroupServer> {
-        &self.server
-    }
-
-    /// `Set-Cookie` for a client that sent this cookie, if the group is sticky and the server is another one.
-    pub fn cookie(&self, sent: Option<&[u8]>, is_https: bool) -> Option<String> {
-        let options = self.upstream.model.group.sticky.as_ref()?;
-        let is_known = sent.is_some_and(|sent| is_code(&self.code, sent));
-        let is_new = !is_known && !self.code.is_empty();
-        is_new.then(|| cookie(options, &self.code, is_https))
-    }
-
-    /// The time that the server gets no requests after too many failures.
-    pub fn fail_timeout(&self) -> Duration {
-        self.rest.fail_timeout
-    }
-
-    /// Notes that the server answered.
-    pub fn succeeded(&self, now: Millis) {
-        self.server.succeeded(now);
-    }
-
-    /// Notes that the server failed. True: it is down now, and gets no requests for a while.
-    pub fn failed(&self, now: Millis) -> bool {
-        let is_down = self.server.failed(self.rest, now);
-        // The only server is used anyway.
-        is_down && self.upstream.members.load().list.len() > 1
-    }
-}
-
-impl Drop for ServerClaim {
-    fn drop(&mut self) {
-        self.server.end();
-    }
-}
-
-#[cfg(test)]
-#[path = "group_tests.rs"]
-mod tests;

@@ -30,6 +30,7 @@ mod services;
 pub mod status_address;
 mod sticky;
 mod target;
+mod waiting;
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -46,6 +47,7 @@ pub use queue::QueueEntry;
 pub use server::{Fresh, GroupServer, ServerStatus};
 pub use sticky::StickyKey;
 pub use target::ResolvedTarget;
+pub use waiting::WhenFull;
 
 /// Milliseconds on a monotonic clock; the same for all threads.
 pub type Millis = u64;

@@ -41,7 +41,7 @@ pub struct GroupServer {
     active: AtomicU32,
     requests: AtomicU64,
     failures: AtomicU64,
-    /// It gets no requests before this time; 0: it does.
+    /// It gets no requests before this time; 0: it does. The first request after this time is a trial.
     down_until: AtomicU64,
     /// When it worked again after a failure; 0: it never failed.
     recovered: AtomicU64,
@@ -63,6 +63,17 @@ pub(crate) struct RestRule {
     /// So many failures within the time; 0: never.
     pub(crate) max_fails: u32,
     pub(crate) fail_timeout: Duration,
+}
+
+/// The state of a server for one request, by the requests before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It gets requests.
+    Regular,
+    /// It has rested, and this request shows if it works again.
+    Trial,
+    /// It rests, or a trial is under way.
+    Rest,
 }
 
 #[derive(Debug, Default)]
@@ -200,29 +211,52 @@ impl GroupServer {
         &self.contention
     }
 
-    /// Counts one more request; false if it has `most` already.
-    pub(crate) fn begin(&self, most: Option<u32>) -> bool {
+    /// Reserves capacity for a request until its [`end`](Self::end); false if `most` have some already.
+    pub(crate) fn reserve(&self, most: Option<u32>) -> bool {
         match most {
             None => {
                 self.active.fetch_add(1, Ordering::Relaxed);
+                true
             }
             Some(most) => {
                 let more = |active| (active < most).then_some(active + 1);
-                let updated = self
-                    .active
-                    .fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
-                if updated.is_err() {
-                    return false;
-                }
+                self.active
+                    .fetch_update(Ordering::AcqRel, Ordering::Relaxed, more)
+                    .is_ok()
             }
         }
+    }
+
+    /// Decides if a request may have it. A trial begins another rest for all others, which its outcome ends or renews.
+    pub(crate) fn turn(&self, rest: RestRule, now: Millis) -> Turn {
+        if self.down_until.load(Ordering::Relaxed) == 0 {
+            return Turn::Regular;
+        }
+        let next = now.saturating_add(millis(rest.fail_timeout)).max(1);
+        let trial = |until| (until != 0 && until <= now).then_some(next);
+        match self
+            .down_until
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, trial)
+        {
+            Ok(_) => Turn::Trial,
+            Err(0) => Turn::Regular,
+            Err(_) => Turn::Rest,
+        }
+    }
+
+    /// Counts a request.
+    pub(crate) fn note_request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        true
     }
 
     /// Counts a request as ended: there is capacity for another.
     pub(crate) fn end(&self) {
         self.active.fetch_sub(1, Ordering::AcqRel);
+        self.wake_queues();
+    }
+
+    /// Wakes the next request of each queue, because there may be capacity.
+    fn wake_queues(&self) {
         // A request first enters a queue and then checks for capacity; here the order is reversed. So one of both sees the other.
         fence(Ordering::SeqCst);
         if self.is_bounded.load(Ordering::Acquire) {
@@ -247,6 +281,11 @@ impl GroupServer {
         self.down_until.load(Ordering::Relaxed) <= now
     }
 
+    /// When its rest or a trial ends; `None`: there is none.
+    pub(crate) fn rests_until(&self, now: Millis) -> Option<Millis> {
+        Some(self.down_until.load(Ordering::Relaxed)).filter(|until| *until > now)
+    }
+
     /// Its health according to its checks.
     pub(crate) fn health(&self) -> ServerHealth {
         self.checks.health()
@@ -259,9 +298,14 @@ impl GroupServer {
         rules: &HealthCheckOptions,
         now: Millis,
     ) -> Option<ServerHealth> {
+        let before = self.health();
         let health = self.checks.note(outcome, rules);
         if health == Some(ServerHealth::Passing) {
             self.recovered.store(now.max(1), Ordering::Relaxed);
+        }
+        if self.health() != before {
+            // When it fails, too: if no server is left that passes, all get requests.
+            self.wake_queues();
         }
         health
     }
@@ -276,17 +320,24 @@ impl GroupServer {
 
     /// Notes a successful request.
     pub(crate) fn succeeded(&self, now: Millis) {
-        if self.recent.load(Ordering::Relaxed) == 0 {
-            return;
+        if self.recent.load(Ordering::Relaxed) != 0 {
+            self.recent.store(0, Ordering::Relaxed);
         }
-        self.recent.store(0, Ordering::Relaxed);
-        if self.down_until.swap(0, Ordering::Relaxed) != 0 {
+        self.answered(now);
+    }
+
+    /// Notes the head of an answer: the server works again, even if the rest of the answer takes long.
+    pub fn answered(&self, now: Millis) {
+        if self.down_until.load(Ordering::Relaxed) != 0
+            && self.down_until.swap(0, Ordering::Relaxed) != 0
+        {
             self.recovered.store(now.max(1), Ordering::Relaxed);
+            self.wake_queues();
         }
     }
 
-    /// Notes a failed request. True: it is down now.
-    pub(crate) fn failed(&self, rest: RestRule, now: Millis) -> bool {
+    /// Notes a failed request. True: it is down from now on, or still after a trial.
+    pub(crate) fn failed(&self, rest: RestRule, turn: Turn, now: Millis) -> bool {
         self.failures.fetch_add(1, Ordering::Relaxed);
         let pause = millis(rest.fail_timeout);
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
@@ -294,17 +345,21 @@ impl GroupServer {
         if recent == 0 || now.saturating_sub(window.began) > pause {
             window.began = now;
             // A server that was down gets no second chance when its first request fails.
-            if self.down_until.load(Ordering::Relaxed) == 0 {
+            if turn != Turn::Trial && self.down_until.load(Ordering::Relaxed) == 0 {
                 recent = 0;
             }
         }
         recent = recent.saturating_add(1);
         self.recent.store(recent, Ordering::Relaxed);
         if rest.max_fails == 0 || recent < rest.max_fails {
+            if turn == Turn::Trial {
+                // It has answered others since, or a change of the configuration has raised the limit.
+                self.down_until.store(0, Ordering::Relaxed);
+            }
             return false;
         }
         let until = now.saturating_add(pause).max(1);
-        self.down_until.swap(until, Ordering::Relaxed) <= now
+        self.down_until.swap(until, Ordering::Relaxed) <= now || turn == Turn::Trial
     }
 
     pub(crate) fn status(&self, now: Millis, is_checked: bool) -> ServerStatus {

@@ -224,7 +224,7 @@ fn what_scripts_say_of_their_errors_is_in_our_log() {
     let site = PhpSite::start(1, &json!({}));
     assert_eq!(site.server.get("/log.php").text(), "logged");
     site.server
-        .wait_for_log("upstream \"fpm\" says: PHP message: a line of the script's own");
+        .wait_for_log("upstream \"fpm\" wrote to stderr: PHP message: a line of the script's own");
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn a_server_that_does_not_agree_on_http2_is_logged() {
         let address = backend.address().to_string();
         front.proxy(&address, &options);
         front.expect_failure(&format!(
-            "server {address}: no TLS with it: it does not support HTTP/2 (ALPN `h2`)"
+            "server {address}: TLS handshake failed: it does not support HTTP/2 (ALPN `h2`)"
         ));
     }
 }
@@ -236,7 +236,7 @@ fn what_is_wrong_with_a_server_is_said() {
     ask(
         &own.address().to_string(),
         &ca,
-        "no TLS with it: its certificate is",
+        "TLS handshake failed: its certificate is",
     );
     let plain = tutti_e2e::backends::Running::start(tutti_e2e::backends::Kind::Nginx);
     ask(
@@ -464,7 +464,7 @@ fn health_checks_are_asked_over_tls() {
         (
             "other",
             "failing",
-            "no TLS with it: its certificate is not for `b.example` but for `a.example`; hint: set it with `server_name`",
+            "TLS handshake failed: its certificate is not for `b.example` but for `a.example`; hint: set it with `server_name`",
         ),
         ("plain", "failing", "it does not support HTTP/2 (ALPN `h2`)"),
     ] {

@@ -164,7 +164,7 @@ impl<C: Client> Exchange<'_, C> {
             let line = line.trim();
             if !line.is_empty() {
                 let text = format!(
-                    "upstream \"{name}\" says: {}",
+                    "upstream \"{name}\" wrote to stderr: {}",
                     line.replace(char::is_control, " ")
                 );
                 self.client.log(Level::Error, &text);

@@ -122,7 +122,7 @@ impl PartialResponse {
                 Ok(Some(RecordEvent::End { .. })) => return Ok(true),
                 Ok(Some(_)) => {}
                 Ok(None) => return Ok(false),
-                Err(error) => return Err(format!("its answer cannot be read: {error}")),
+                Err(error) => return Err(format!("invalid response: {error}")),
             }
         }
     }
@@ -146,7 +146,7 @@ fn status(mut answer: Vec<u8>) -> Result<u16, String> {
     match parsed {
         Ok(true) => Ok(head.view(&answer).status()),
         Ok(false) => Err("its answer ends before its empty line".to_owned()),
-        Err(error) => Err(format!("its answer cannot be read: {error}")),
+        Err(error) => Err(format!("invalid response: {error}")),
     }
 }
 

@@ -17,9 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tutti_config::model::{HealthCheckOptions, HealthQuestion, UpstreamAddress, UpstreamProtocol};
 use tutti_conn::clock::now_millis;
 use tutti_log::Level;
-use tutti_upstream::{
-    GroupServer, ServerGroup, ServerHealth, ServerStatus, UpstreamConnection, UpstreamError,
-};
+use tutti_upstream::{GroupServer, ServerGroup, ServerHealth, UpstreamConnection, UpstreamError};
 
 use crate::cgi::frame::write_announcement;
 
@@ -65,16 +63,10 @@ pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions,
             let text = format!("upstream \"{name}\": servers cannot be checked: {why}");
             report(Level::Error, &text);
         }
-        let all = upstream.status(now_millis());
-        let is_failing = |server: &ServerStatus| {
-            let checks = server.checks.as_ref();
-            checks.is_some_and(|checks| checks.health == ServerHealth::Failing)
-        };
-        let was_hopeless = is_hopeless;
-        is_hopeless = !all.is_empty() && all.iter().all(is_failing);
+        let was_hopeless = std::mem::replace(&mut is_hopeless, upstream.is_failing_as_a_whole());
         if is_hopeless && !was_hopeless {
             let text = format!(
-                "upstream \"{}\": no server passes its health check; requests are sent to all of them anyway",
+                "upstream \"{}\": no server passes its health check; requests are sent to all of them as if there were no checks",
                 upstream.name()
             );
             report(Level::Error, &text);
@@ -160,9 +152,12 @@ fn log_change(
     match health {
         ServerHealth::Failing => {
             let why = why.unwrap_or_default();
+            let passes = match rules.passes {
+                1 => "a check succeeds".to_owned(),
+                more => format!("{more} consecutive checks succeed"),
+            };
             let text = format!(
-                "{subject} fails its health check ({question}): {why}; it gets no requests until it passes {} in a row",
-                rules.passes
+                "{subject} fails its health check ({question}): {why}; it gets no requests until {passes}, unless no server passes"
             );
             report(Level::Warn, &text);
         }

@@ -16,6 +16,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, DATE, SERVER};
 use http::uri::Scheme;
 use smallvec::SmallVec;
+use tutti_conn::clock::now_millis;
 use tutti_conn::output::Gone;
 use tutti_http::{Known, PerConnection, RequestFraming, Trailers};
 use tutti_upstream::{GroupServer, UpstreamError};
@@ -124,7 +125,7 @@ pub(crate) async fn attempt<C: Client>(
         has_begun: false,
         may_pass_over: *may_pass_over,
     };
-    let outcome = exchange.run(response).await;
+    let outcome = exchange.run(server, response).await;
     if !exchange.upload.is_done() || outcome.is_err() {
         exchange.upload.cancel();
     }
@@ -154,7 +155,11 @@ pub(crate) async fn attempt<C: Client>(
 }
 
 impl<C: Client> Exchange<'_, C> {
-    async fn run(&mut self, mut response: ResponseFuture) -> Result<C::Ending, ExchangeError> {
+    async fn run(
+        &mut self,
+        server: &GroupServer,
+        mut response: ResponseFuture,
+    ) -> Result<C::Ending, ExchangeError> {
         self.deadline.set(self.times.send);
         if let Source::Client(upload) = &mut self.body {
             // A stream of messages may pause; the server's timeout limits this, too.
@@ -168,6 +173,7 @@ impl<C: Client> Exchange<'_, C> {
             .await?;
         let (parts, mut body) = answer.map_err(|error| self.fault(&error))?.into_parts();
         self.pass_over(parts.status.as_u16())?;
+        server.answered(now_millis());
         let length = content_length(&parts.headers)?;
         let is_over = body.is_end_stream();
         let head = AnswerHead {

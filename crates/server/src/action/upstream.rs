@@ -447,6 +447,8 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn refuse(&mut self, status: u16) -> ExchangeStep {
+        // No server has answered.
+        self.request.exchange.cookie.take();
         internal_redirect::refuse(self.request, status, self.output)
     }
 

@@ -268,6 +268,8 @@ impl Session {
                     self.header.replace(datagram_header(&connection));
                     self.failure.take();
                     self.send_held(&server);
+                    // Silence is not a failure, so after a rest other clients need not wait for an answer.
+                    claim.server().answered(now_millis());
                     self.keep_few();
                     self.server.replace(Some(server));
                     let note = || claim.succeeded(now_millis());
