@@ -301,12 +301,9 @@ impl<C: Client> Exchange<'_, C> {
             return ExchangeError::Refused(text);
         }
         if error.is_remote() && error.is_reset() {
-            if let Some(reason) = reason {
-                self.client.note_reset(reason.into());
-            }
             return ExchangeError::Server(UpstreamError::Reset {
                 reason: name(reason),
-                is_cancelled: reason == Some(Reason::CANCEL),
+                code: reason.unwrap_or(Reason::INTERNAL_ERROR).into(),
             });
         }
         let failure = match error.get_io() {
