@@ -16,6 +16,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, DATE, SERVER};
 use http::uri::Scheme;
 use smallvec::SmallVec;
+use tutti_conn::clock::Millis;
 use tutti_conn::output::Gone;
 use tutti_http::{Known, PerConnection, RequestFraming, Trailers};
 use tutti_upstream::{GroupServer, UpstreamError};
@@ -60,6 +61,7 @@ impl From<BodyStreamError> for ExchangeError {
 struct Exchange<'e, C: Client> {
     request: &'e ProxyRequest<'e>,
     client: &'e mut C,
+    lease: &'e Lease,
     times: &'e Times,
     body: Source<'e, C::Body>,
     upload: Upload,
@@ -116,6 +118,7 @@ pub(crate) async fn attempt<C: Client>(
     let mut exchange = Exchange {
         request,
         client: &mut **client,
+        lease,
         times,
         upload: Upload::new(stream, is_empty),
         body,
@@ -155,7 +158,7 @@ pub(crate) async fn attempt<C: Client>(
 
 impl<C: Client> Exchange<'_, C> {
     async fn run(&mut self, mut response: ResponseFuture) -> Result<C::Ending, ExchangeError> {
-        self.deadline.set(self.times.send);
+        self.deadline.set(self.times.read);
         if let Source::Client(upload) = &mut self.body {
             // A stream of messages may pause; the server's timeout limits this, too.
             upload.stop_clock();
@@ -251,8 +254,12 @@ impl<C: Client> Exchange<'_, C> {
         let (deadline, times) = (&self.deadline, self.times);
         let before = self.client.unsent();
         let outcome = wait::server(self.client, deadline, |context| {
-            if let Err(fault) = upload.poll(context, body, || deadline.set(times.send)) {
+            let mut has_progress = false;
+            if let Err(fault) = upload.poll(context, body, || has_progress = true) {
                 return Poll::Ready(Err(fault));
+            }
+            if has_progress {
+                deadline.set(limit(upload, times));
             }
             if let Poll::Ready(value) = poll(context) {
                 return Poll::Ready(Ok(value));
@@ -268,14 +275,14 @@ impl<C: Client> Exchange<'_, C> {
             }
             Err(wait::TimedOut) => {
                 let options = self.request.upstream().options();
-                let failure = if self.upload.is_done() || self.upload.awaits_client() {
-                    UpstreamError::ReadTimeout {
+                let failure = match self.upload.awaits_server() {
+                    true => UpstreamError::SendTimeout(options.send_timeout),
+                    false => UpstreamError::ReadTimeout {
                         received: self.count,
                         limit: options.read_timeout,
-                    }
-                } else {
-                    UpstreamError::SendTimeout(options.send_timeout)
+                    },
                 };
+                self.lease.timed_out(limit(&self.upload, times));
                 let overdue = self.times.overdue();
                 Err(ExchangeError::Server(overdue.unwrap_or(failure)))
             }
@@ -314,6 +321,14 @@ impl<C: Client> Exchange<'_, C> {
             None => UpstreamError::Malformed(error.to_string()),
         };
         ExchangeError::Server(failure)
+    }
+}
+
+/// How long the server may make no progress.
+fn limit(upload: &Upload, times: &Times) -> Millis {
+    match upload.awaits_server() {
+        true => times.send,
+        false => times.read,
     }
 }
 

@@ -90,9 +90,9 @@ impl Upload {
         self.is_done
     }
 
-    /// True if nothing can be sent until the client sends more.
-    pub(crate) fn awaits_client(&self) -> bool {
-        !self.is_done && self.piece.is_empty()
+    /// True if there is something to send that the server does not take.
+    pub(crate) fn awaits_server(&self) -> bool {
+        !self.is_done && !self.piece.is_empty()
     }
 
     /// Sends until the server accepts no more, or no more arrives; `progress` is called whenever something was sent. An error of the stream
