@@ -308,6 +308,33 @@ fn bytes_go_both_ways_at_once_and_trailers_too() {
     });
 }
 
+/// A client could send a field after the body that it may not send in the head.
+#[test]
+fn a_clients_trailers_have_no_fields_of_the_server() {
+    let server = Server::new(100);
+    let address = server.address;
+    let site = Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"action": {{"proxy": "http://{address}", "proxy_options": {{"http_version": 2}},
+                     "request_headers": {{"X-User": "alice", "X-Role": null}}}}}}]}}"#
+        )
+    });
+    with_client(&site, |client| async move {
+        let (response, mut up) = begin(&client, "/echo", false);
+        let mut trailers = HeaderMap::new();
+        for name in ["x-user", "x.user", "x-role", "client-cert", "x-sum"] {
+            trailers.insert(name, HeaderValue::from_static("root"));
+        }
+        up.send_trailers(trailers).unwrap();
+        let (_, trailers) = read(response.await.unwrap().into_body()).await.unwrap();
+        let trailers = trailers.unwrap();
+        assert_eq!(trailers["x-sum"], "root");
+        assert_eq!(trailers["x-count"], "0");
+        assert_eq!(trailers.len(), 2, "{trailers:?}");
+    });
+}
+
 #[test]
 fn answers_end_as_they_do_at_the_server() {
     let server = Server::new(100);

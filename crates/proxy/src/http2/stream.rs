@@ -64,7 +64,7 @@ struct Exchange<'e, C: Client> {
     lease: &'e Lease,
     times: &'e Times,
     body: Source<'e, C::Body>,
-    upload: Upload,
+    upload: Upload<'e>,
     deadline: Deadline,
     /// Received bytes of the answer's body.
     count: u64,
@@ -120,7 +120,7 @@ pub(crate) async fn attempt<C: Client>(
         client: &mut **client,
         lease,
         times,
-        upload: Upload::new(stream, is_empty),
+        upload: Upload::new(request, stream, is_empty),
         body,
         deadline: Deadline::new(times.until),
         count: 0,
@@ -325,7 +325,7 @@ impl<C: Client> Exchange<'_, C> {
 }
 
 /// How long the server may make no progress.
-fn limit(upload: &Upload, times: &Times) -> Millis {
+fn limit(upload: &Upload<'_>, times: &Times) -> Millis {
     match upload.awaits_server() {
         true => times.send,
         false => times.read,
