@@ -203,6 +203,15 @@ impl ServerGroup {
         };
         let known = previous.map(|previous| previous.members.load_full());
         upstream.gather(&upstream.lock_names().clone(), known.as_deref());
+        let is_checked = |group: &ServerGroup| group.model.group.health_check.is_some();
+        if is_checked(&upstream) && !previous.is_some_and(is_checked) {
+            // Earlier checks say nothing about now.
+            let members = upstream.members.load();
+            members
+                .list
+                .iter()
+                .for_each(|member| member.server.forget_checks());
+        }
         upstream
     }
 

@@ -233,3 +233,22 @@ fn tried_before(group: &ServerGroup, numbers: &[usize]) -> Tried {
     let servers = group.servers();
     numbers.iter().map(|number| servers[*number].id()).collect()
 }
+
+/// A server that failed checks of long ago got no requests until the new ones had passed.
+#[test]
+fn checks_that_are_configured_again_begin_anew() {
+    let with = r#"{"servers": {"10.0.0.1:1": {}}, "health_check": {"fails": 1}}"#;
+    let first = group(with);
+    let rules = first.model.group.health_check.clone().unwrap();
+    let health = |group: &ServerGroup| group.servers()[0].health();
+    first.servers()[0].checked(Err("down".to_owned()), &rules, 0);
+    let changed =
+        model(r#"{"servers": {"10.0.0.1:1": {}, "10.0.0.2:1": {}}, "health_check": {"fails": 1}}"#);
+    let same = ServerGroup::new(&changed, None, Some(&first));
+    assert_eq!(health(&same), ServerHealth::Failing, "they continue");
+    let without = model(r#"{"servers": {"10.0.0.1:1": {}}}"#);
+    let without = ServerGroup::new(&without, None, Some(&first));
+    let again = ServerGroup::new(&model(with), None, Some(&without));
+    assert_eq!(again.servers()[0].id(), first.servers()[0].id());
+    assert_eq!(health(&again), ServerHealth::Unknown);
+}

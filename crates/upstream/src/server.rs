@@ -266,6 +266,11 @@ impl GroupServer {
         health
     }
 
+    /// Discards the results of checks that were configured earlier.
+    pub(crate) fn forget_checks(&self) {
+        self.checks.forget();
+    }
+
     /// Returns the time since its recovery; `None`: it never failed.
     pub(crate) fn recovered_for(&self, now: Millis) -> Option<Millis> {
         match self.recovered.load(Ordering::Relaxed) {
