@@ -115,11 +115,17 @@ pub(crate) async fn attempt<C: Client>(
     } = exchange;
     let Link {
         connection,
-        outgoing,
+        mut outgoing,
         ..
     } = link;
     scratch.raw = incoming.map_or_else(Vec::new, Incoming::into_buffer);
-    let was_sent = outgoing.has_begun();
+    let was_sent = match &outcome {
+        // It was not begun; but a body that was sent may not be there any more.
+        Err(StepError::Server(UpstreamError::Refused(_))) => {
+            outgoing.upload().is_some_and(|upload| upload.was_taken())
+        }
+        _ => outgoing.has_begun(),
+    };
     scratch.sent = outgoing.into_buffer();
     if let Ok(End::Switched) = outcome {
         return Ok(Done::Switched {
