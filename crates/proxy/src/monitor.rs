@@ -22,12 +22,12 @@ use crate::nodes::{Nodes, keep_updated};
 /// The upstreams to monitor from now on.
 struct Command {
     upstreams: Vec<Arc<ServerGroup>>,
-    ways: Ways,
+    resolvers: Resolvers,
 }
 
 /// The services that resolve names.
 #[derive(Clone, Default, PartialEq)]
-pub struct Ways {
+pub struct Resolvers {
     /// The DNS.
     pub resolver: Resolver,
     /// The Kubernetes API.
@@ -38,12 +38,12 @@ pub struct Ways {
 pub struct Monitor {
     /// The thread, once it is running.
     thread: Mutex<Option<UnboundedSender<Command>>>,
-    means: Means,
+    sources: Sources,
 }
 
 /// The sources of servers' addresses.
 #[derive(Clone)]
-struct Means {
+struct Sources {
     files: UnboundedSender<FileWanted>,
     nodes: Nodes,
 }
@@ -53,12 +53,12 @@ impl Monitor {
     pub fn new(files: UnboundedSender<FileWanted>, nodes: Nodes) -> Self {
         Monitor {
             thread: Mutex::default(),
-            means: Means { files, nodes },
+            sources: Sources { files, nodes },
         }
     }
 
     /// Monitors exactly these from now on.
-    pub fn watch(&self, upstreams: &[Arc<ServerGroup>], ways: Ways, report: &Report) {
+    pub fn watch(&self, upstreams: &[Arc<ServerGroup>], resolvers: Resolvers, report: &Report) {
         // Set once, as a whole.
         let mut inbox = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let is_monitored = |upstream: &&Arc<ServerGroup>| {
@@ -68,13 +68,13 @@ impl Monitor {
         };
         let command = Command {
             upstreams: upstreams.iter().filter(is_monitored).cloned().collect(),
-            ways,
+            resolvers,
         };
         if inbox.is_none() {
             if command.upstreams.is_empty() {
                 return;
             }
-            match start(self.means.clone(), Arc::clone(report)) {
+            match start(self.sources.clone(), Arc::clone(report)) {
                 Ok(sender) => *inbox = Some(sender),
                 Err(error) => {
                     let text = format!(
@@ -91,7 +91,7 @@ impl Monitor {
     }
 }
 
-fn start(means: Means, report: Report) -> io::Result<UnboundedSender<Command>> {
+fn start(sources: Sources, report: Report) -> io::Result<UnboundedSender<Command>> {
     let (sender, inbox) = unbounded_channel();
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -99,7 +99,7 @@ fn start(means: Means, report: Report) -> io::Result<UnboundedSender<Command>> {
         .build()?;
     std::thread::Builder::new()
         .name("upstreams".to_owned())
-        .spawn(move || runtime.block_on(run(inbox, &means, &report)))?;
+        .spawn(move || runtime.block_on(run(inbox, &sources, &report)))?;
     Ok(sender)
 }
 
@@ -109,12 +109,12 @@ struct Monitored {
     tasks: Vec<AbortHandle>,
 }
 
-async fn run(mut inbox: UnboundedReceiver<Command>, means: &Means, report: &Report) {
+async fn run(mut inbox: UnboundedReceiver<Command>, sources: &Sources, report: &Report) {
     let mut monitored: Vec<Monitored> = Vec::new();
-    let mut ways = Ways::default();
+    let mut resolvers = Resolvers::default();
     while let Some(command) = inbox.recv().await {
-        let is_same = command.ways == ways;
-        ways = command.ways;
+        let is_same = command.resolvers == resolvers;
+        resolvers = command.resolvers;
         monitored.retain(|known| {
             let is_wanted = |wanted: &Arc<ServerGroup>| Arc::ptr_eq(wanted, &known.upstream);
             let stays = is_same && command.upstreams.iter().any(is_wanted);
@@ -128,7 +128,7 @@ async fn run(mut inbox: UnboundedReceiver<Command>, means: &Means, report: &Repo
                 .iter()
                 .any(|known| Arc::ptr_eq(&known.upstream, &upstream))
             {
-                let tasks = tasks(&upstream, &ways, means, report);
+                let tasks = tasks(&upstream, &resolvers, sources, report);
                 monitored.push(Monitored { upstream, tasks });
             }
         }
@@ -137,8 +137,8 @@ async fn run(mut inbox: UnboundedReceiver<Command>, means: &Means, report: &Repo
 
 fn tasks(
     upstream: &Arc<ServerGroup>,
-    ways: &Ways,
-    means: &Means,
+    resolvers: &Resolvers,
+    sources: &Sources,
     report: &Report,
 ) -> Vec<AbortHandle> {
     let check = upstream.model().group.health_check.clone().map(|rules| {
@@ -156,23 +156,23 @@ fn tasks(
         }
     };
     let computed = upstream.model().computed.as_ref().map(|_| {
-        let task = keep_computed(Arc::clone(upstream), ways.resolver.clone(), say());
+        let task = keep_computed(Arc::clone(upstream), resolvers.resolver.clone(), say());
         tokio::spawn(task).abort_handle()
     });
     let names = upstream.names();
     let names = names.map(|(index, wanted)| {
         let say = say();
         let (upstream, wanted) = (Arc::clone(upstream), wanted.clone());
-        let resolver = ways.resolver.clone();
+        let resolver = resolvers.resolver.clone();
         let task = match wanted {
             UpstreamAddress::Kubernetes { .. } => {
-                let files = means.files.clone();
+                let files = sources.files.clone();
                 let around = Around { files, resolver };
-                let api = ways.kubernetes.clone();
+                let api = resolvers.kubernetes.clone();
                 tokio::spawn(keep_followed(upstream, index, wanted, api, around, say))
             }
             UpstreamAddress::Fleet { .. } => {
-                let nodes = means.nodes.clone();
+                let nodes = sources.nodes.clone();
                 tokio::spawn(keep_updated(upstream, index, wanted, nodes, say))
             }
             _ => tokio::spawn(keep_resolved(upstream, index, wanted, resolver, say)),
