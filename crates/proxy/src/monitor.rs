@@ -4,12 +4,15 @@
 //! Started when a configuration first has something to monitor; it ends with the [`Monitor`]. It gets every configuration that comes into
 //! force, and continues with the upstreams that did not change.
 
+use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use tutti_config::model::{Kubernetes, Resolver, UpstreamAddress};
 use tutti_log::Level;
 use tutti_upstream::{NameEvent, ServerGroup, keep_resolved};
@@ -18,6 +21,10 @@ use crate::computed::keep_computed;
 use crate::discovery::{Around, FileWanted, keep_followed};
 use crate::health::{Report, check};
 use crate::nodes::{Nodes, keep_updated};
+
+/// The lookups of an upstream that is not in force any more end after this time. Requests that began before may still need them: those that
+/// wait for the first lookup of a name, and those whose bodies are read first.
+const RETIRED_FOR: Duration = Duration::from_secs(300);
 
 /// The upstreams to monitor from now on.
 struct Command {
@@ -106,7 +113,31 @@ fn start(sources: Sources, report: Report) -> io::Result<UnboundedSender<Command
 /// An upstream with its tasks.
 struct Monitored {
     upstream: Arc<ServerGroup>,
-    tasks: Vec<AbortHandle>,
+    /// Those that find its servers.
+    lookups: Vec<AbortHandle>,
+    check: Option<AbortHandle>,
+}
+
+impl Monitored {
+    fn end(&self) {
+        self.lookups.iter().for_each(AbortHandle::abort);
+        self.check.iter().for_each(AbortHandle::abort);
+    }
+
+    /// Ends the checks at once, and the lookups when no request needs them.
+    async fn retire(self) {
+        self.check.iter().for_each(AbortHandle::abort);
+        let mut named = self.upstream.named();
+        let found = async {
+            let _ = named.wait_for(|is_named| *is_named).await;
+            if self.upstream.model().computed.is_some() {
+                // Requests may still name other servers.
+                pending().await
+            }
+        };
+        let _ = timeout(RETIRED_FOR, found).await;
+        self.end();
+    }
 }
 
 async fn run(mut inbox: UnboundedReceiver<Command>, sources: &Sources, report: &Report) {
@@ -115,34 +146,36 @@ async fn run(mut inbox: UnboundedReceiver<Command>, sources: &Sources, report: &
     while let Some(command) = inbox.recv().await {
         let is_same = command.resolvers == resolvers;
         resolvers = command.resolvers;
-        monitored.retain(|known| {
-            let is_wanted = |wanted: &Arc<ServerGroup>| Arc::ptr_eq(wanted, &known.upstream);
-            let stays = is_same && command.upstreams.iter().any(is_wanted);
-            if !stays {
-                known.tasks.iter().for_each(AbortHandle::abort);
+        for known in std::mem::take(&mut monitored) {
+            let is_it = |wanted: &Arc<ServerGroup>| Arc::ptr_eq(wanted, &known.upstream);
+            let is_wanted = command.upstreams.iter().any(is_it);
+            match (is_wanted, is_same) {
+                (true, true) => monitored.push(known),
+                // The lookups begin anew.
+                (true, false) => known.end(),
+                (false, _) => drop(tokio::spawn(known.retire())),
             }
-            stays
-        });
+        }
         for upstream in command.upstreams {
             if !monitored
                 .iter()
                 .any(|known| Arc::ptr_eq(&known.upstream, &upstream))
             {
-                let tasks = tasks(&upstream, &resolvers, sources, report);
-                monitored.push(Monitored { upstream, tasks });
+                monitored.push(begin(upstream, &resolvers, sources, report));
             }
         }
     }
 }
 
-fn tasks(
-    upstream: &Arc<ServerGroup>,
+/// Begins the tasks of an upstream.
+fn begin(
+    upstream: Arc<ServerGroup>,
     resolvers: &Resolvers,
     sources: &Sources,
     report: &Report,
-) -> Vec<AbortHandle> {
+) -> Monitored {
     let check = upstream.model().group.health_check.clone().map(|rules| {
-        let task = check(Arc::clone(upstream), rules, Arc::clone(report));
+        let task = check(Arc::clone(&upstream), rules, Arc::clone(report));
         tokio::spawn(task).abort_handle()
     });
     let say = || {
@@ -156,13 +189,13 @@ fn tasks(
         }
     };
     let computed = upstream.model().computed.as_ref().map(|_| {
-        let task = keep_computed(Arc::clone(upstream), resolvers.resolver.clone(), say());
+        let task = keep_computed(Arc::clone(&upstream), resolvers.resolver.clone(), say());
         tokio::spawn(task).abort_handle()
     });
     let names = upstream.names();
     let names = names.map(|(index, wanted)| {
         let say = say();
-        let (upstream, wanted) = (Arc::clone(upstream), wanted.clone());
+        let (upstream, wanted) = (Arc::clone(&upstream), wanted.clone());
         let resolver = resolvers.resolver.clone();
         let task = match wanted {
             UpstreamAddress::Kubernetes { .. } => {
@@ -179,5 +212,10 @@ fn tasks(
         };
         task.abort_handle()
     });
-    names.chain(check).chain(computed).collect()
+    let lookups = names.chain(computed).collect();
+    Monitored {
+        upstream,
+        lookups,
+        check,
+    }
 }

@@ -251,6 +251,7 @@ impl Server {
             resolver: live.resolver.clone(),
             kubernetes: live.kubernetes.clone(),
         };
+        live.upstreams.iter().for_each(|group| group.take_effect());
         self.monitor.watch(&live.upstreams, resolvers, &report);
         self.begin_limit_stores();
         // Threads without traffic must release the former configuration, too.

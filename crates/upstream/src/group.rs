@@ -215,6 +215,19 @@ impl ServerGroup {
         upstream
     }
 
+    /// Called when its configuration comes into force. The limits of servers that continue change for requests of former configurations, too:
+    /// those would otherwise wait for capacity that others take.
+    pub fn take_effect(&self) {
+        for member in &self.members.load().list {
+            member.server.limit_to(member.max_connections);
+        }
+    }
+
+    /// True if it makes the codes in its cookies with this key.
+    pub fn has_key(&self, key: &StickyKey) -> bool {
+        self.sticky.as_ref().is_some_and(|own| own.is_same(key))
+    }
+
     /// A hash that distinguishes responses fetched with these options from others.
     pub fn fetch_hash(&self) -> u64 {
         self.fetch_hash
@@ -297,6 +310,9 @@ impl ServerGroup {
         );
         if self.is_bounded {
             server.notify_of_room(&self.queue);
+        }
+        if kept.is_none() {
+            server.limit_to(settings.options.max_connections.0);
         }
         let options = self.model.group.sticky.as_ref();
         let code = self
@@ -623,7 +639,7 @@ impl ServerGroup {
     }
 
     fn begin(self: &Arc<Self>, member: &Member) -> Option<ServerClaim> {
-        let has_room = member.server.begin(member.max_connections);
+        let has_room = member.server.begin();
         has_room.then(|| ServerClaim {
             upstream: Arc::clone(self),
             server: Arc::clone(&member.server),
@@ -679,6 +695,12 @@ impl ServerGroup {
 
     /// Enters the queue for a server with capacity; `None`: the queue is full.
     pub fn wait(&self) -> Option<QueueEntry<'_>> {
+        if !self.is_bounded {
+            // A later configuration has set the limits.
+            let members = self.members.load();
+            let servers = members.list.iter().map(|member| &member.server);
+            servers.for_each(|server| server.notify_of_room(&self.queue));
+        }
         self.queue
             .enter(usize::try_from(self.model.group.queue).unwrap_or(usize::MAX))
     }

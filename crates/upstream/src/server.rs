@@ -25,6 +25,8 @@ use crate::{Millis, micros, millis};
 /// The next server id; never reused.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+const UNLIMITED: u32 = u32::MAX;
+
 /// A server of an upstream.
 #[derive(Debug)]
 pub struct GroupServer {
@@ -39,6 +41,8 @@ pub struct GroupServer {
     tls: Option<(Arc<ClientTls>, ServerName<'static>)>,
     /// Open requests.
     active: AtomicU32,
+    /// Their largest number by the configuration in force, for requests of former ones, too; [`UNLIMITED`]: any.
+    limit: AtomicU32,
     requests: AtomicU64,
     failures: AtomicU64,
     /// It gets no requests before this time; 0: it does.
@@ -108,6 +112,7 @@ impl GroupServer {
             name: name.into(),
             address: address.clone(),
             active: AtomicU32::new(0),
+            limit: AtomicU32::new(UNLIMITED),
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             down_until: AtomicU64::new(0),
@@ -200,13 +205,21 @@ impl GroupServer {
         &self.contention
     }
 
-    /// Counts one more request; false if it has `most` already.
-    pub(crate) fn begin(&self, most: Option<u32>) -> bool {
-        match most {
-            None => {
+    /// Sets the largest number of open requests; `None`: any. Requests that wait are woken, because there may be capacity.
+    pub(crate) fn limit_to(&self, most: Option<u32>) {
+        let limit = most.unwrap_or(UNLIMITED);
+        if self.limit.swap(limit, Ordering::AcqRel) != limit {
+            self.notify_waiting();
+        }
+    }
+
+    /// Counts one more request; false if it has as many as it may.
+    pub(crate) fn begin(&self) -> bool {
+        match self.limit.load(Ordering::Acquire) {
+            UNLIMITED => {
                 self.active.fetch_add(1, Ordering::Relaxed);
             }
-            Some(most) => {
+            most => {
                 let more = |active| (active < most).then_some(active + 1);
                 let updated = self
                     .active
@@ -223,6 +236,10 @@ impl GroupServer {
     /// Counts a request as ended: there is capacity for another.
     pub(crate) fn end(&self) {
         self.active.fetch_sub(1, Ordering::AcqRel);
+        self.notify_waiting();
+    }
+
+    fn notify_waiting(&self) {
         // A request first enters a queue and then checks for capacity; here the order is reversed. So one of both sees the other.
         fence(Ordering::SeqCst);
         if self.is_bounded.load(Ordering::Acquire) {
