@@ -194,22 +194,17 @@ fn timeouts_are_the_configured_ones() {
 
 #[test]
 fn capacity_freed_by_a_former_configuration_wakes_a_waiting_request() {
-    struct CountingWaker(std::sync::atomic::AtomicUsize);
-    impl std::task::Wake for CountingWaker {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
     let unbounded = group(r#"{"servers": {"10.0.0.1:1": {}}}"#);
     let before = unbounded.claim(b"", &Tried::new(), 0).unwrap();
     let bounded = model(r#"{"servers": {"10.0.0.1:1": {"max_connections": 1}}}"#);
     let bounded = Arc::new(ServerGroup::new(&bounded, None, Some(&unbounded)));
+    bounded.take_effect();
     assert_eq!(
         bounded.claim(b"", &Tried::new(), 0).err(),
         Some(Unavailable::Full)
     );
     let place = bounded.wait().unwrap();
-    let woken = Arc::new(CountingWaker(Default::default()));
+    let woken = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&woken));
     let context = Context::from_waker(&waker);
     let poll = || bounded.poll_claim(&context, &place, b"", &Tried::new(), 0);
