@@ -232,17 +232,10 @@ impl<C: Client> Exchange<'_, C> {
         let count = self.count;
         match outcome {
             Err(wait::TimedOut) => {
+                let received = self.link.outgoing.is_done().then_some(count);
                 let options = self.request.upstream().options();
-                let overdue = self.link.overdue();
-                Err(StepError::Server(overdue.unwrap_or(
-                    match self.link.outgoing.is_done() {
-                        true => UpstreamError::ReadTimeout {
-                            received: count,
-                            limit: options.read_timeout,
-                        },
-                        false => UpstreamError::SendTimeout(options.send_timeout),
-                    },
-                )))
+                let failure = self.link.times.failure(options, received);
+                Err(StepError::Server(failure))
             }
             Ok(Ok(0)) => Ok(None),
             Ok(Ok(more)) => {

@@ -274,17 +274,10 @@ impl<C: Client> Exchange<'_, C> {
                 Ok(value?)
             }
             Err(wait::TimedOut) => {
-                let options = self.request.upstream().options();
-                let failure = match self.upload.awaits_server() {
-                    true => UpstreamError::SendTimeout(options.send_timeout),
-                    false => UpstreamError::ReadTimeout {
-                        received: self.count,
-                        limit: options.read_timeout,
-                    },
-                };
                 self.lease.timed_out(limit(&self.upload, times));
-                let overdue = self.times.overdue();
-                Err(ExchangeError::Server(overdue.unwrap_or(failure)))
+                let received = (!self.upload.awaits_server()).then_some(self.count);
+                let options = self.request.upstream().options();
+                Err(ExchangeError::Server(times.failure(options, received)))
             }
         }
     }
