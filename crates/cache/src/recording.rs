@@ -255,6 +255,12 @@ impl Recording {
                 self.state.borrow_mut().rest = state;
             }
             Purpose::Keep(terms) => {
+                {
+                    // A response that broke off before the client had any of it may be followed by one of another server.
+                    let mut state = self.state.borrow_mut();
+                    state.taking = None;
+                    state.is_given_up = false;
+                }
                 let mut fields: FieldLines = fields.collect();
                 let validators = validators(&fields);
                 if status == 200
@@ -289,7 +295,6 @@ impl Recording {
                         }
                         let head = (status, fields);
                         let key = self.key.clone();
-                        debug_assert!(!self.is_taking(), "two responses for one request");
                         self.state.borrow_mut().taking = Some(Taking {
                             head: Stored::new(key, vary, head, freshness, self.tags()),
                             body: BytesMut::new(),

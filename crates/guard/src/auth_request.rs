@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinSet;
 use tutti_config::model::{self, ForwardMethod};
-use tutti_http::edits::is_alias;
+use tutti_http::edits::{begins_as, is_alias};
 use tutti_http::{FieldLines, Known, PerConnection, RequestView, encode_path};
 
 /// The longest page of an authentication service.
@@ -87,6 +87,10 @@ pub fn about(
         }
     };
     let is_own = |name: &[u8]| source.own.iter().any(|own| is_alias(own.as_bytes(), name));
+    let is_configured = |name: &[u8]| {
+        let mut names = source.headers.iter().map(|(own, _)| own.as_bytes());
+        names.any(|own| is_alias(own, name))
+    };
     let is_wanted = |name: &[u8]| match &model.options.send {
         None => true,
         Some(wanted) => wanted
@@ -98,7 +102,8 @@ pub fn about(
         let is_left_out = per_connection.has(field.name, field.known)
             || is_about_body(field.known)
             || is_said_of_client(field.name)
-            || is_own(field.name);
+            || is_own(field.name)
+            || is_configured(field.name);
         if !is_left_out && is_wanted(field.name) {
             put(field.name, field.value);
         }
@@ -189,20 +194,13 @@ fn is_about_body(known: Known) -> bool {
     )
 }
 
-/// Fields about the client that the server sets. An encoded answer could not be sent to every client.
+/// Fields about the client and its request, which the server sets. Services read several of those that proxies usually set, so none of them
+/// may come from the client. An encoded answer could not be sent to every client.
 fn is_said_of_client(name: &[u8]) -> bool {
-    const SAID: [&str; 9] = [
-        "x-forwarded-for",
-        "x-forwarded-proto",
-        "x-forwarded-host",
-        "x-forwarded-method",
-        "x-forwarded-uri",
-        "x-forwarded-raw-uri",
-        "x-forwarded-port",
-        "forwarded",
-        "accept-encoding",
-    ];
-    SAID.iter().any(|said| is_alias(said.as_bytes(), name))
+    const PREFIXES: [&[u8]; 2] = [b"x-forwarded-", b"x-original-"];
+    const NAMES: [&[u8]; 3] = [b"forwarded", b"x-real-ip", b"accept-encoding"];
+    PREFIXES.iter().any(|start| begins_as(name, start))
+        || NAMES.iter().any(|said| is_alias(said, name))
 }
 
 impl AuthResponse {

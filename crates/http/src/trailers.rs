@@ -40,6 +40,11 @@ impl Trailers {
         }
     }
 
+    /// Removes the fields with these names.
+    pub fn remove(&mut self, is_removed: impl Fn(&[u8]) -> bool) {
+        self.fields.retain(|name, _| !is_removed(name));
+    }
+
     /// The fields of a list of HTTP/2.
     pub fn of_map(map: &HeaderMap) -> Self {
         let mut trailers = Self::default();

@@ -44,7 +44,7 @@ pub struct ClusterAccess {
 }
 
 /// The current files that a connection needs.
-pub(crate) struct Papers {
+pub(crate) struct Credentials {
     pub(crate) ca: Vec<u8>,
     pub(crate) token: String,
 }

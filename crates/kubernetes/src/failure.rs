@@ -9,7 +9,7 @@ pub(crate) enum FollowError {
     Gone,
     /// It responds, but does not provide the data: what is known may be wrong. For the log.
     Refused(String),
-    /// There is no response, or an incomplete one. For the log.
+    /// There is no response, or an incomplete one, or the API server is overloaded. For the log.
     Other(String),
 }
 
@@ -32,6 +32,14 @@ impl FollowError {
             Ok(StatusCode::FORBIDDEN) => FollowError::Refused(format!(
                 "the API server does not allow it (403){said}; hint: a Role in the namespace `{namespace}` has to allow `list` and `watch` of `endpointslices` of `discovery.k8s.io`"
             )),
+            // Overloaded, or a gateway before it: what is known was right. All servers would list at once when it is back. A 504 is not
+            // among them: it is the answer to a version that is newer than all (client-go, `IsTooLargeResourceVersion`).
+            Ok(
+                StatusCode::TOO_MANY_REQUESTS
+                | StatusCode::INTERNAL_SERVER_ERROR
+                | StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE,
+            ) => FollowError::Other(format!("the API server answers {status}{said}")),
             _ => FollowError::Refused(format!("the API server answers {status}{said}")),
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tutti_dialer::{Backoff, BoxFuture, random_time_below};
 
-use crate::client::{ApiConnection, ClusterAccess, Papers, piece};
+use crate::client::{ApiConnection, ClusterAccess, Credentials, piece};
 use crate::failure::FollowError;
 use crate::lines::Lines;
 use crate::objects::{Bookmark, EndpointSlice, Event, List, Status};
@@ -110,7 +110,7 @@ struct Following<'s> {
 impl Following<'_> {
     /// Runs one connection: a list if needed, and a watch until it ends.
     async fn round(&mut self) -> Result<(), FollowError> {
-        let papers = self.papers().await?;
+        let credentials = self.credentials().await?;
         let addresses = match self.access.host.parse::<IpAddr>() {
             Ok(address) => vec![address],
             Err(_) => {
@@ -121,16 +121,17 @@ impl Following<'_> {
                 })?
             }
         };
-        let mut connection = ApiConnection::open(self.access, &addresses, &papers.ca).await?;
+        let mut connection = ApiConnection::open(self.access, &addresses, &credentials.ca).await?;
         let version = match self.version.clone() {
             Some(version) => version,
-            None => self.list(&mut connection, &papers.token).await?,
+            None => self.list(&mut connection, &credentials.token).await?,
         };
-        self.watch(&mut connection, &papers.token, &version).await
+        self.watch(&mut connection, &credentials.token, &version)
+            .await
     }
 
     /// Reads the current files: a token is replaced while it is in use.
-    async fn papers(&self) -> Result<Papers, FollowError> {
+    async fn credentials(&self) -> Result<Credentials, FollowError> {
         let named =
             |file: &Path, why: String| FollowError::new(format!("`{}` {why}", file.display()));
         let (ca, token_file) = (&self.access.ca, &self.access.token_file);
@@ -140,8 +141,11 @@ impl Following<'_> {
         let token = token.map_err(|why| named(token_file, why))?;
         let token = String::from_utf8(token).unwrap_or_default();
         match token.trim() {
-            "" => Err(named(token_file, "has no token in it".to_owned())),
-            token => Ok(Papers {
+            "" => Err(named(
+                token_file,
+                "is empty; a service account token is expected".to_owned(),
+            )),
+            token => Ok(Credentials {
                 ca: certificates,
                 token: token.to_owned(),
             }),
@@ -253,11 +257,12 @@ impl Following<'_> {
             "ERROR" => {
                 let status: Status = serde_json::from_value(event.object).map_err(unusable)?;
                 let namespace = &self.wanted.namespace;
-                Err(FollowError::of_status(
-                    status.code,
-                    &status.message,
-                    namespace,
-                ))
+                let error = FollowError::of_status(status.code, &status.message, namespace);
+                Err(match error {
+                    // The watch cannot continue from there.
+                    FollowError::Other(why) => FollowError::Refused(why),
+                    error => error,
+                })
             }
             // New kinds of events must be compatible with clients that do not know them.
             _ => Ok(false),

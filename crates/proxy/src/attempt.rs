@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use tutti_config::model::UpstreamOptions;
 use tutti_conn::clock::{Millis, millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
@@ -60,6 +61,22 @@ impl Times {
     pub(crate) fn overdue(&self) -> Option<UpstreamError> {
         let limit = self.whole.filter(|_| self.until <= now_millis())?;
         Some(UpstreamError::Overdue { limit })
+    }
+
+    /// The failure of a server that was too slow: to send more of its answer, of which it has sent so many bytes, or, without a number, to
+    /// take more of the request.
+    pub(crate) fn failure(
+        &self,
+        options: &UpstreamOptions,
+        received: Option<u64>,
+    ) -> UpstreamError {
+        self.overdue().unwrap_or(match received {
+            Some(received) => UpstreamError::ReadTimeout {
+                received,
+                limit: options.read_timeout,
+            },
+            None => UpstreamError::SendTimeout(options.send_timeout),
+        })
     }
 
     /// True if another server may still be tried.

@@ -184,12 +184,9 @@ pub trait Client {
     /// Ends an incomplete answer.
     fn break_off(&mut self, answer: &Self::Answer);
 
-    /// Ends the request with an incomplete answer, because the server failed with this status.
-    fn abandon(&mut self, status: u16);
-
-    /// Notes the HTTP/2 code with which the server ended the answer (RFC 9113 §7). If the answer is [abandoned](Self::abandon), an HTTP/2
-    /// client gets the same code.
-    fn note_reset(&mut self, code: u32);
+    /// Ends the request with an incomplete answer, because the server failed with this status. `reset` is the HTTP/2 code with which the
+    /// server ended the answer (RFC 9113 §7), if it did; an HTTP/2 client gets the same code.
+    fn abandon(&mut self, status: u16, reset: Option<u32>);
 
     /// Answers with one of this server's own pages; `fields` are added to its head. `is_body_coming`: part of the request's body has not
     /// been read.

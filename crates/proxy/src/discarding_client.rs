@@ -122,8 +122,7 @@ impl Client for DiscardingClient<'_> {
         self.outcome = Ok(());
     }
     fn break_off(&mut self, _: &()) {}
-    fn abandon(&mut self, _: u16) {}
-    fn note_reset(&mut self, _: u32) {}
+    fn abandon(&mut self, _: u16, _: Option<u32>) {}
     fn fail(&mut self, status: u16, _: &FieldLines, _: bool) {
         self.outcome = Err(status);
     }

@@ -120,12 +120,15 @@ impl<C: Client> Forwarding<'_, C> {
             let status = fault.failure.status();
             self.client.note_failed(status);
             // gRPC libraries derive the error from the server's code.
-            let is_passed_on = matches!(fault.failure, UpstreamError::Reset { .. })
-                && is_grpc(&request)
-                && request.view.version() >= Version::Http2;
+            let reset = match fault.failure {
+                UpstreamError::Reset { code, .. } => Some(code),
+                _ => None,
+            };
+            let is_passed_on =
+                reset.is_some() && is_grpc(&request) && request.view.version() >= Version::Http2;
             if fault.has_begun || is_passed_on {
                 // The client must see that the answer is incomplete.
-                self.client.abandon(status);
+                self.client.abandon(status, reset);
                 return Err(Gone::Closed);
             }
             let may_repeat = !fault.was_sent || self.is_repeatable();

@@ -77,9 +77,7 @@ pub(crate) fn write<C: Client>(
     for field in view.fields() {
         let is_left_out = connection.has(field.name, field.known)
             || matches!(field.known, Known::Host | Known::Expect)
-            || is_replaced(field.name, forwarded)
-            || is_server_only_field(field.name)
-            || replaces(edits, field.name);
+            || is_own(request, field.name);
         if !is_left_out {
             out.field(field.name, field.value);
         }
@@ -106,6 +104,13 @@ pub(crate) fn write<C: Client>(
         out.field(b"Upgrade", protocol);
     }
     out.end();
+}
+
+/// True for fields that this server sets or removes: those of the client are not sent, in the head or after the body.
+pub(crate) fn is_own(request: &ProxyRequest<'_>, name: &[u8]) -> bool {
+    is_replaced(name, request.upstream().options().forwarded_headers)
+        || is_server_only_field(name)
+        || replaces(request.edits, name)
 }
 
 /// The name of the server, for requests without a host.

@@ -116,11 +116,17 @@ pub(crate) async fn attempt<C: Client>(
     } = exchange;
     let Link {
         connection,
-        outgoing,
+        mut outgoing,
         ..
     } = link;
     scratch.raw = incoming.map_or_else(Vec::new, Incoming::into_buffer);
-    let was_sent = outgoing.has_begun();
+    let was_sent = match &outcome {
+        // It was not begun; but a body that was sent may not be there any more.
+        Err(StepError::Server(UpstreamError::Refused(_))) => {
+            outgoing.upload().is_some_and(|upload| upload.was_taken())
+        }
+        _ => outgoing.has_begun(),
+    };
     scratch.sent = outgoing.into_buffer();
     if let Ok(End::Switched) = outcome {
         return Ok(Done::Switched {
@@ -229,17 +235,10 @@ impl<C: Client> Exchange<'_, C> {
         let count = self.count;
         match outcome {
             Err(wait::TimedOut) => {
+                let received = self.link.outgoing.is_done().then_some(count);
                 let options = self.request.upstream().options();
-                let overdue = self.link.overdue();
-                Err(StepError::Server(overdue.unwrap_or(
-                    match self.link.outgoing.is_done() {
-                        true => UpstreamError::ReadTimeout {
-                            received: count,
-                            limit: options.read_timeout,
-                        },
-                        false => UpstreamError::SendTimeout(options.send_timeout),
-                    },
-                )))
+                let failure = self.link.times.failure(options, received);
+                Err(StepError::Server(failure))
             }
             Ok(Ok(0)) => Ok(None),
             Ok(Ok(more)) => {

@@ -43,7 +43,7 @@ pub use discarding_client::{DiscardingClient, NoBody};
 pub use discovery::FileWanted;
 pub use forward::{ForwardResult, run};
 pub use health::Report;
-pub use monitor::{Monitor, Ways};
+pub use monitor::{Monitor, Resolvers};
 pub use nodes::Nodes;
 pub use passthrough::{PassedClient, PassedConnection, ServerSearch, datagram_header, open_tunnel};
 pub use request::{BufferedBody, Cgi, ProxyRequest, UpstreamDestination};

@@ -22,7 +22,7 @@ pub(crate) const CONTINUE_AFTER: Millis = 1_000;
 pub(crate) struct Link<'t, B> {
     pub(crate) connection: UpstreamConnection,
     pub(crate) outgoing: Outgoing<'t, B>,
-    times: &'t Times,
+    pub(crate) times: &'t Times,
     /// Why sending failed; used only if there is no answer.
     send_error: Option<io::Error>,
     pub(crate) deadline: &'t Deadline,
@@ -110,11 +110,6 @@ impl<'t, B: RequestBody> Link<'t, B> {
     pub(crate) fn awaits_continue(&mut self) -> bool {
         let upload = self.outgoing.upload();
         upload.is_some_and(|upload| upload.awaits_continue())
-    }
-
-    /// The failure of the server, if the time for the whole request is over.
-    pub(crate) fn overdue(&self) -> Option<UpstreamError> {
-        self.times.overdue()
     }
 
     /// Called when reading has ended or failed before any answer.

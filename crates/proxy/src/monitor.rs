@@ -4,12 +4,15 @@
 //! Started when a configuration first has something to monitor; it ends with the [`Monitor`]. It gets every configuration that comes into
 //! force, and continues with the upstreams that did not change.
 
+use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use tutti_config::model::{Kubernetes, Resolver, UpstreamAddress};
 use tutti_log::Level;
 use tutti_upstream::{NameEvent, ServerGroup, keep_resolved};
@@ -19,15 +22,19 @@ use crate::discovery::{Around, FileWanted, keep_followed};
 use crate::health::{Report, check};
 use crate::nodes::{Nodes, keep_updated};
 
+/// The lookups of an upstream that is not in force any more end after this time. Requests that began before may still need them: those that
+/// wait for the first lookup of a name, and those whose bodies are read first.
+const RETIRED_FOR: Duration = Duration::from_secs(300);
+
 /// The upstreams to monitor from now on.
 struct Command {
     upstreams: Vec<Arc<ServerGroup>>,
-    ways: Ways,
+    resolvers: Resolvers,
 }
 
 /// The services that resolve names.
 #[derive(Clone, Default, PartialEq)]
-pub struct Ways {
+pub struct Resolvers {
     /// The DNS.
     pub resolver: Resolver,
     /// The Kubernetes API.
@@ -38,12 +45,12 @@ pub struct Ways {
 pub struct Monitor {
     /// The thread, once it is running.
     thread: Mutex<Option<UnboundedSender<Command>>>,
-    means: Means,
+    sources: Sources,
 }
 
 /// The sources of servers' addresses.
 #[derive(Clone)]
-struct Means {
+struct Sources {
     files: UnboundedSender<FileWanted>,
     nodes: Nodes,
 }
@@ -53,12 +60,12 @@ impl Monitor {
     pub fn new(files: UnboundedSender<FileWanted>, nodes: Nodes) -> Self {
         Monitor {
             thread: Mutex::default(),
-            means: Means { files, nodes },
+            sources: Sources { files, nodes },
         }
     }
 
     /// Monitors exactly these from now on.
-    pub fn watch(&self, upstreams: &[Arc<ServerGroup>], ways: Ways, report: &Report) {
+    pub fn watch(&self, upstreams: &[Arc<ServerGroup>], resolvers: Resolvers, report: &Report) {
         // Set once, as a whole.
         let mut inbox = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let is_monitored = |upstream: &&Arc<ServerGroup>| {
@@ -68,13 +75,13 @@ impl Monitor {
         };
         let command = Command {
             upstreams: upstreams.iter().filter(is_monitored).cloned().collect(),
-            ways,
+            resolvers,
         };
         if inbox.is_none() {
             if command.upstreams.is_empty() {
                 return;
             }
-            match start(self.means.clone(), Arc::clone(report)) {
+            match start(self.sources.clone(), Arc::clone(report)) {
                 Ok(sender) => *inbox = Some(sender),
                 Err(error) => {
                     let text = format!(
@@ -91,7 +98,7 @@ impl Monitor {
     }
 }
 
-fn start(means: Means, report: Report) -> io::Result<UnboundedSender<Command>> {
+fn start(sources: Sources, report: Report) -> io::Result<UnboundedSender<Command>> {
     let (sender, inbox) = unbounded_channel();
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -99,50 +106,76 @@ fn start(means: Means, report: Report) -> io::Result<UnboundedSender<Command>> {
         .build()?;
     std::thread::Builder::new()
         .name("upstreams".to_owned())
-        .spawn(move || runtime.block_on(run(inbox, &means, &report)))?;
+        .spawn(move || runtime.block_on(run(inbox, &sources, &report)))?;
     Ok(sender)
 }
 
 /// An upstream with its tasks.
 struct Monitored {
     upstream: Arc<ServerGroup>,
-    tasks: Vec<AbortHandle>,
+    /// Those that find its servers.
+    lookups: Vec<AbortHandle>,
+    check: Option<AbortHandle>,
 }
 
-async fn run(mut inbox: UnboundedReceiver<Command>, means: &Means, report: &Report) {
-    let mut monitored: Vec<Monitored> = Vec::new();
-    let mut ways = Ways::default();
-    while let Some(command) = inbox.recv().await {
-        let is_same = command.ways == ways;
-        ways = command.ways;
-        monitored.retain(|known| {
-            let is_wanted = |wanted: &Arc<ServerGroup>| Arc::ptr_eq(wanted, &known.upstream);
-            let stays = is_same && command.upstreams.iter().any(is_wanted);
-            if !stays {
-                known.tasks.iter().for_each(AbortHandle::abort);
+impl Monitored {
+    fn end(&self) {
+        self.lookups.iter().for_each(AbortHandle::abort);
+        self.check.iter().for_each(AbortHandle::abort);
+    }
+
+    /// Ends the checks at once, and the lookups when no request needs them.
+    async fn retire(self) {
+        self.check.iter().for_each(AbortHandle::abort);
+        let mut named = self.upstream.named();
+        let found = async {
+            let _ = named.wait_for(|is_named| *is_named).await;
+            if self.upstream.model().computed.is_some() {
+                // Requests may still name other servers.
+                pending().await
             }
-            stays
-        });
+        };
+        let _ = timeout(RETIRED_FOR, found).await;
+        self.end();
+    }
+}
+
+async fn run(mut inbox: UnboundedReceiver<Command>, sources: &Sources, report: &Report) {
+    let mut monitored: Vec<Monitored> = Vec::new();
+    let mut resolvers = Resolvers::default();
+    while let Some(command) = inbox.recv().await {
+        let is_same = command.resolvers == resolvers;
+        resolvers = command.resolvers;
+        for known in std::mem::take(&mut monitored) {
+            let is_it = |wanted: &Arc<ServerGroup>| Arc::ptr_eq(wanted, &known.upstream);
+            let is_wanted = command.upstreams.iter().any(is_it);
+            match (is_wanted, is_same) {
+                (true, true) => monitored.push(known),
+                // The lookups begin anew.
+                (true, false) => known.end(),
+                (false, _) => drop(tokio::spawn(known.retire())),
+            }
+        }
         for upstream in command.upstreams {
             if !monitored
                 .iter()
                 .any(|known| Arc::ptr_eq(&known.upstream, &upstream))
             {
-                let tasks = tasks(&upstream, &ways, means, report);
-                monitored.push(Monitored { upstream, tasks });
+                monitored.push(begin(upstream, &resolvers, sources, report));
             }
         }
     }
 }
 
-fn tasks(
-    upstream: &Arc<ServerGroup>,
-    ways: &Ways,
-    means: &Means,
+/// Begins the tasks of an upstream.
+fn begin(
+    upstream: Arc<ServerGroup>,
+    resolvers: &Resolvers,
+    sources: &Sources,
     report: &Report,
-) -> Vec<AbortHandle> {
+) -> Monitored {
     let check = upstream.model().group.health_check.clone().map(|rules| {
-        let task = check(Arc::clone(upstream), rules, Arc::clone(report));
+        let task = check(Arc::clone(&upstream), rules, Arc::clone(report));
         tokio::spawn(task).abort_handle()
     });
     let say = || {
@@ -156,28 +189,33 @@ fn tasks(
         }
     };
     let computed = upstream.model().computed.as_ref().map(|_| {
-        let task = keep_computed(Arc::clone(upstream), ways.resolver.clone(), say());
+        let task = keep_computed(Arc::clone(&upstream), resolvers.resolver.clone(), say());
         tokio::spawn(task).abort_handle()
     });
     let names = upstream.names();
     let names = names.map(|(index, wanted)| {
         let say = say();
-        let (upstream, wanted) = (Arc::clone(upstream), wanted.clone());
-        let resolver = ways.resolver.clone();
+        let (upstream, wanted) = (Arc::clone(&upstream), wanted.clone());
+        let resolver = resolvers.resolver.clone();
         let task = match wanted {
             UpstreamAddress::Kubernetes { .. } => {
-                let files = means.files.clone();
+                let files = sources.files.clone();
                 let around = Around { files, resolver };
-                let api = ways.kubernetes.clone();
+                let api = resolvers.kubernetes.clone();
                 tokio::spawn(keep_followed(upstream, index, wanted, api, around, say))
             }
             UpstreamAddress::Fleet { .. } => {
-                let nodes = means.nodes.clone();
+                let nodes = sources.nodes.clone();
                 tokio::spawn(keep_updated(upstream, index, wanted, nodes, say))
             }
             _ => tokio::spawn(keep_resolved(upstream, index, wanted, resolver, say)),
         };
         task.abort_handle()
     });
-    names.chain(check).chain(computed).collect()
+    let lookups = names.chain(computed).collect();
+    Monitored {
+        upstream,
+        lookups,
+        check,
+    }
 }

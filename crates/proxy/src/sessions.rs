@@ -1,9 +1,11 @@
 //! The HTTP/2 connections of one thread to servers of upstreams.
 //!
 //! A connection takes requests up to the limit of its server; then another is opened. It takes no more when the server sends GOAWAY or
-//! closes it, and is closed after `keepalive_timeout` without requests.
+//! closes it, or when a request has timed out and nothing has come from the server meanwhile: it may be gone without a sign. It is closed
+//! after `keepalive_timeout` without requests.
 //!
-//! Must never: open a connection while one is being opened that has room for the request.
+//! Must never: open a connection while one is being opened that has room for the request, or keep anything of a server to which there is
+//! no connection.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -14,6 +16,7 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tutti_conn::clock::{Millis, now_millis};
 
 /// Interval between checks of a connection that is not to be kept.
@@ -28,21 +31,36 @@ pub(crate) struct Session {
     served: Cell<u64>,
     /// Since when it has been idle; meaningless while it is not.
     idle_since: Cell<Millis>,
+    /// When bytes last came from the server.
+    heard: Rc<Cell<Millis>>,
+    /// A request has timed out on it, and nothing came from the server meanwhile.
+    is_silent: Cell<bool>,
+    driver: AbortHandle,
 }
 
 impl Session {
-    /// For a new connection.
-    pub(crate) fn new(client: SendRequest<Bytes>) -> Self {
+    /// For a new connection with this driver, which updates `heard` whenever bytes come from the server.
+    pub(crate) fn new(
+        client: SendRequest<Bytes>,
+        heard: Rc<Cell<Millis>>,
+        driver: AbortHandle,
+    ) -> Self {
         Self {
             client,
             active: Cell::new(0),
             served: Cell::new(0),
             idle_since: Cell::new(now_millis()),
+            heard,
+            is_silent: Cell::new(false),
+            driver,
         }
     }
 
     /// True if it takes further requests, now or later.
     fn is_open(&self) -> bool {
+        if self.is_silent.get() {
+            return false;
+        }
         let mut context = Context::from_waker(Waker::noop());
         !matches!(
             self.client.clone().poll_ready(&mut context),
@@ -55,35 +73,64 @@ impl Session {
     }
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        // The end of a connection is announced to the server, which a silent one may never take.
+        if self.is_silent.get() {
+            self.driver.abort();
+        }
+    }
+}
+
 /// One request's stream on a connection.
-pub(crate) struct Lease(Rc<Session>);
+pub(crate) struct Lease {
+    session: Rc<Session>,
+    since: Millis,
+}
 
 impl Lease {
     fn new(session: &Rc<Session>) -> Self {
         session.active.set(session.active.get() + 1);
-        Self(Rc::clone(session))
+        Self {
+            session: Rc::clone(session),
+            since: now_millis(),
+        }
     }
 
     /// The handle that begins a request on it.
     pub(crate) fn client(&self) -> SendRequest<Bytes> {
-        self.0.client.clone()
+        self.session.client.clone()
     }
 
     /// True if it has had requests before.
     pub(crate) fn is_reused(&self) -> bool {
-        self.0.served.get() > 0
+        self.session.served.get() > 0
     }
 
     /// Notes that the request has been answered.
     pub(crate) fn answered(&self) {
-        self.0.served.set(self.0.served.get() + 1);
+        let served = &self.session.served;
+        served.set(served.get() + 1);
+    }
+
+    /// Notes that the request has timed out after `limit`. If nothing has come from the server in that time, or since the request began, the
+    /// connection takes no more requests.
+    pub(crate) fn timed_out(&self, limit: Millis) {
+        let now = now_millis();
+        let limit = limit.min(now.saturating_sub(self.since));
+        if now.saturating_sub(self.session.heard.get()) >= limit {
+            self.session.is_silent.set(true);
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.active.set(self.0.active.get().saturating_sub(1));
-        self.0.idle_since.set(now_millis());
+        let Session {
+            active, idle_since, ..
+        } = &*self.session;
+        active.set(active.get().saturating_sub(1));
+        idle_since.set(now_millis());
     }
 }
 
@@ -125,6 +172,9 @@ impl Drop for Opening {
         if let Some(server) = servers.get_mut(&self.server) {
             server.is_opening = false;
             server.opened.notify_waiters();
+            if server.open.is_empty() {
+                servers.remove(&self.server);
+            }
         }
     }
 }
@@ -200,5 +250,23 @@ async fn watch(sessions: Rc<Sessions>, id: u64, session: Weak<Session>, timeout:
         } else {
             pause = Duration::from_millis(limit - idle);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_accept_no_connection_are_not_kept() {
+        let sessions = Rc::<Sessions>::default();
+        for id in 0..100 {
+            let Found::Open(opening) = sessions.find(id) else {
+                panic!("there is a connection to server {id}");
+            };
+            assert!(matches!(sessions.find(id), Found::Wait(_)));
+            drop(opening);
+        }
+        assert_eq!(sessions.servers.borrow().len(), 0);
     }
 }

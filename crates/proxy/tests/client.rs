@@ -134,10 +134,9 @@ impl Client for Recorder {
         "answered".to_owned()
     }
     fn break_off(&mut self, _: &()) {}
-    fn abandon(&mut self, status: u16) {
+    fn abandon(&mut self, status: u16, _: Option<u32>) {
         self.abandoned = Some(status);
     }
-    fn note_reset(&mut self, _: u32) {}
     fn fail(&mut self, status: u16, _: &FieldLines, _: bool) -> String {
         format!("failed {status}")
     }

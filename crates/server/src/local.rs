@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tutti_conn::buffers::Buffers;
@@ -314,11 +314,12 @@ impl Local {
     /// Closes idle connections to servers that are not in the configuration any more.
     pub(crate) fn prune_upstreams(&self) {
         let snapshot = self.snapshot();
-        let is_used = |id| {
-            let mut servers = snapshot.upstreams.iter().flat_map(|one| one.servers());
-            servers.any(|server| server.id() == id)
-        };
-        self.proxy.keep_only(is_used);
+        let groups = snapshot.upstreams.iter();
+        let used: FxHashSet<u64> = groups
+            .flat_map(|group| group.servers())
+            .map(|server| server.id())
+            .collect();
+        self.proxy.keep_only(|id| used.contains(&id));
     }
 
     /// The configuration for requests that arrive through `listener`.

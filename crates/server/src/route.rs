@@ -24,6 +24,7 @@ use tutti_routing::{
 };
 
 use crate::action::share::{self, Found};
+use crate::action::spooler::IDENTITY;
 use crate::action::upstream::destination;
 use crate::cache_use::{CacheUse, concern};
 use crate::early_hints;
@@ -336,16 +337,26 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
 /// Fields of a request for a part of a response, or for an encoded one.
 const WHOLE_AND_PLAIN: [&str; 3] = ["Accept-Encoding", "Range", "If-Range"];
 
-/// Only guards may identify the user of a request, wherever it goes. A job has passed its guard when it was stored.
+/// Only guards may identify the user of a request, wherever it goes. A job has passed its guard when it was stored: it keeps the fields that
+/// belonged to guards then, but not those that a client could still set.
 fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {
-    let fields = request.snapshot.guards.fields();
-    if fields.is_empty() || request.snapshot.is_of_job(request.client.listener.id) {
-        return;
-    }
-    for name in fields {
-        if !has_edit_of(edits, name) {
+    let is_job = request.snapshot.is_of_job(request.client.listener.id);
+    let kept = |name: &str| {
+        let mut lists = request.view.get_all(IDENTITY.as_bytes());
+        let name = name.as_bytes();
+        lists.any(|list| {
+            let mut names = list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            names.any(|one| one.eq_ignore_ascii_case(name))
+        })
+    };
+    for name in request.snapshot.guards.fields() {
+        let is_set = has_edit_of(edits, name) || (is_job && kept(name));
+        if !is_set {
             edits.push(Edit::own(name.clone(), None));
         }
+    }
+    if is_job {
+        edits.push(Edit::remove(IDENTITY));
     }
 }
 

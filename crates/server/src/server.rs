@@ -27,7 +27,7 @@ use tutti_conn::listener::{Accepted, ListenerHold, Peer, SharedListener};
 use tutti_conn::response_buffers::BufferedBytes;
 use tutti_files::cache::CacheLimits;
 use tutti_pool::{Level, LogSink, ThreadWakers};
-use tutti_proxy::{FileWanted, Monitor, Nodes, Report, Ways};
+use tutti_proxy::{FileWanted, Monitor, Nodes, Report, Resolvers};
 use tutti_quic::Ports;
 use tutti_request_log::Recent;
 use tutti_upstream::{ServerGroup, ServerStatus};
@@ -247,11 +247,12 @@ impl Server {
         let live = self.shared.live.load();
         let log = Arc::clone(&self.shared.log);
         let report: Report = Arc::new(move |level, line| log.log(level, line));
-        let ways = Ways {
+        let resolvers = Resolvers {
             resolver: live.resolver.clone(),
             kubernetes: live.kubernetes.clone(),
         };
-        self.monitor.watch(&live.upstreams, ways, &report);
+        live.upstreams.iter().for_each(|group| group.take_effect());
+        self.monitor.watch(&live.upstreams, resolvers, &report);
         self.begin_limit_stores();
         // Threads without traffic must release the former configuration, too.
         self.send_all(|| Command::Refresh);

@@ -629,7 +629,11 @@ fn upstreams(
         });
         let is_same_tls = tls.as_ref().map(Arc::as_ptr) == tls_before.map(Arc::as_ptr);
         Some(match before {
-            Some(before) if before.model() == wanted && is_same_tls && key.is_none() => {
+            Some(before)
+                if before.model() == wanted
+                    && is_same_tls
+                    && key.as_ref().is_none_or(|key| before.has_key(key)) =>
+            {
                 Arc::clone(before)
             }
             before => {

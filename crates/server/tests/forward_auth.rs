@@ -193,3 +193,42 @@ fn redirects_within_the_server_do_not_double_what_the_service_gives_the_client()
     assert_eq!(all("X-Line"), ["GET /auth?of=/again/2"]);
     assert_eq!(all("X-Auth-Request-User"), ["alice"]);
 }
+
+/// A service that reads one of these fields took a client's statement for the server's.
+#[test]
+fn a_client_does_not_describe_its_own_request() {
+    let service = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            let lines = asked.head.lines().map(str::to_lowercase);
+            let told: Vec<String> = lines.filter(|line| line.contains("admin")).collect();
+            let told = told.join(";");
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nX-Told: <{told}>\r\nContent-Length: 0\r\n\r\n"
+            ));
+        }
+    });
+    let application = application();
+    let site = site(
+        &service,
+        &application,
+        r#", "copy": ["X-Told"], "headers": {"X-Path": "$uri"}"#,
+        "",
+    );
+    for name in [
+        "X-Forwarded-Uri",
+        "X-Forwarded-Path",
+        "X-Original-URL",
+        "X-Original-Method",
+        "X-Real-IP",
+        "X-Path",
+        "X.Path",
+        "X-Own",
+    ] {
+        let seen = site.request("GET", "/a", &format!("{name}: admin\r\n"));
+        let told = match name {
+            "X-Own" => "X-Told: <x-own: admin>\r\n",
+            _ => "X-Told: <>\r\n",
+        };
+        assert!(seen.text().contains(told), "{name}: {}", seen.text());
+    }
+}

@@ -304,3 +304,70 @@ fn an_answer_that_requires_another_protocol_says_which() {
         answer.head
     );
 }
+
+/// Failed an assertion of the cache, which had begun to record the first one.
+#[test]
+fn an_answer_that_breaks_off_is_not_stored_in_place_of_the_next() {
+    let broken = Backend::answering(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nx",
+    );
+    let good = answering("200 OK\r\nCache-Control: max-age=600\r\n", "whole");
+    let site = site(format!(
+        r#""routes": [{{"action": {{"pass": "upstreams/u", "cache": "pages"}}}}],
+           "settings": {{"cache": {{"pages": {{}}}}}},
+           "upstreams": {{"u": {{"servers": {{"{}": {{}}, "{}": {{"backup": true}}}}}}}}"#,
+        broken.address, good.address
+    ));
+    for _ in 0..2 {
+        assert_eq!(site.get("/").text(), "whole");
+    }
+    assert_eq!((broken.requests().len(), good.requests().len()), (1, 1));
+}
+
+/// The answer of a FastCGI application that sends this and ends the request with this protocol status.
+fn fastcgi(content: &str, status: u8) -> Vec<u8> {
+    let length = u8::try_from(content.len()).unwrap();
+    let mut records = Vec::new();
+    if length > 0 {
+        records.extend([1, 6, 0, 1, 0, length, 0, 0]);
+        records.extend(content.as_bytes());
+    }
+    records.extend([1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, status, 0, 0, 0]);
+    records
+}
+
+/// A request that an application had rejected was taken for one that it had begun, and POST went to no other server.
+#[test]
+fn a_request_that_fastcgi_rejects_goes_to_the_next_server() {
+    let server = |answer: Vec<u8>| {
+        Backend::new(move |peer| {
+            use std::io::Read as _;
+            let mut bytes = [0; 4096];
+            while peer.stream.read(&mut bytes).is_ok_and(|count| count > 0) {
+                peer.send(&answer);
+            }
+        })
+    };
+    let good = server(fastcgi("Status: 201\r\n\r\nok", 0));
+    for (content, status, expected) in [
+        ("", 2, 201),
+        ("", 1, 201),
+        ("", 3, 201),
+        // It has begun.
+        ("Status", 2, 502),
+        ("", 0, 502),
+    ] {
+        let rejecting = server(fastcgi(content, status));
+        let site = upstream(
+            &format!(
+                r#""{}": {{}}, "{}": {{"backup": true}}"#,
+                rejecting.address, good.address
+            ),
+            r#""fastcgi": {"root": "/srv", "script": "a.php", "check_files": false}"#,
+        );
+        let mut client = site.connect();
+        client.send("POST /x HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nbody");
+        let answer = client.response("POST");
+        assert_eq!(answer.status, expected, "{status} after {content:?}");
+    }
+}

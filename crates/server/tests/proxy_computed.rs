@@ -120,3 +120,32 @@ fn a_change_of_the_configuration_changes_the_list() {
     .unwrap();
     assert_eq!(site.get(&format!("/?to={to}")).status, 200);
 }
+
+/// The request waited for a lookup that had been cancelled, and got 502.
+#[test]
+fn a_request_that_waits_for_a_computed_name_outlasts_a_change() {
+    let backend = Backend::echoing("a");
+    let port = backend.address.port();
+    let names = NameServer::new(DnsAnswer::addresses([LOOPBACK]));
+    names.hold();
+    let allow = format!(r#""*.internal:{port}", "127.0.0.1:{port}""#);
+    let proxy = format!("http://${{arg_to}}.internal:{port}");
+    let config = |options: &str| {
+        let text = config(&proxy, &allow, names.address);
+        text.replace(
+            r#""connect_timeout": 30"#,
+            &format!(r#""connect_timeout": 5{options}"#),
+        )
+    };
+    let site = Site::new(1, |_| config(""));
+    let mut client = site.connect();
+    client.send("GET /?to=app HTTP/1.1\r\nHost: test\r\n\r\n");
+    wait_until("its lookup", || names.query_count("app.internal") > 0);
+    site.configure(&config(r#", "retries": 1"#)).unwrap();
+    let mut other = site.connect();
+    other.send("GET /?to=other HTTP/1.1\r\nHost: test\r\n\r\n");
+    wait_until("another lookup", || names.query_count("other.internal") > 0);
+    names.release();
+    assert_eq!(client.response("GET").text(), "a GET /?to=app HTTP/1.1");
+    assert_eq!(other.response("GET").status, 200);
+}

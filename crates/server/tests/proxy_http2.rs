@@ -12,7 +12,7 @@ use std::future::poll_fn;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
@@ -21,7 +21,9 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use support::Site;
 use support::backend::Backend;
-use support::frames::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame};
+use support::frames::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame,
+};
 use tokio::sync::Semaphore;
 use tutti_testkit::{PATIENCE, refusing_address, wait_until};
 
@@ -306,6 +308,33 @@ fn bytes_go_both_ways_at_once_and_trailers_too() {
     });
 }
 
+/// A client could send a field after the body that it may not send in the head.
+#[test]
+fn a_clients_trailers_have_no_fields_of_the_server() {
+    let server = Server::new(100);
+    let address = server.address;
+    let site = Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"action": {{"proxy": "http://{address}", "proxy_options": {{"http_version": 2}},
+                     "request_headers": {{"X-User": "alice", "X-Role": null}}}}}}]}}"#
+        )
+    });
+    with_client(&site, |client| async move {
+        let (response, mut up) = begin(&client, "/echo", false);
+        let mut trailers = HeaderMap::new();
+        for name in ["x-user", "x.user", "x-role", "client-cert", "x-sum"] {
+            trailers.insert(name, HeaderValue::from_static("root"));
+        }
+        up.send_trailers(trailers).unwrap();
+        let (_, trailers) = read(response.await.unwrap().into_body()).await.unwrap();
+        let trailers = trailers.unwrap();
+        assert_eq!(trailers["x-sum"], "root");
+        assert_eq!(trailers["x-count"], "0");
+        assert_eq!(trailers.len(), 2, "{trailers:?}");
+    });
+}
+
 #[test]
 fn answers_end_as_they_do_at_the_server() {
     let server = Server::new(100);
@@ -401,6 +430,11 @@ const OK: [u8; 1] = [0x88];
 
 /// A server that responds to each request with the frames of `script`, whose argument is the number of the request.
 fn frames(script: impl Fn(usize, u32) -> Vec<u8> + Send + Sync + 'static) -> Backend {
+    frames_on(move |_, number, stream| script(number, stream))
+}
+
+/// The same; the first argument is the number of the connection.
+fn frames_on(script: impl Fn(usize, usize, u32) -> Vec<u8> + Send + Sync + 'static) -> Backend {
     let count = AtomicUsize::new(0);
     Backend::new(move |peer| {
         use std::io::Read as _;
@@ -418,7 +452,7 @@ fn frames(script: impl Fn(usize, u32) -> Vec<u8> + Send + Sync + 'static) -> Bac
             peer.stream.read_exact(&mut payload).unwrap();
             if head[3] == HEADERS {
                 let number = count.fetch_add(1, Ordering::SeqCst);
-                peer.send(script(number, stream));
+                peer.send(script(peer.number, number, stream));
             }
         }
     })
@@ -528,6 +562,90 @@ fn a_failure_after_100_is_an_answer() {
     assert_eq!(client.response("POST").status, 100);
     sender.send(()).unwrap();
     assert_eq!(client.response("POST").status, 502);
+}
+
+/// A server that has vanished without closing its connection failed all requests until the kernel gave the connection up.
+#[test]
+fn a_silent_connection_gets_no_more_requests_after_a_timeout() {
+    let server = frames_on(|connection, _, stream| match connection {
+        0 => Vec::new(),
+        _ => answered(stream),
+    });
+    let site = site(server.address, r#""read_timeout": 0.3, "retries": 0"#);
+    let backend = &server;
+    with_client(&site, |client| async move {
+        let first = begin(&client, "/", true).0;
+        let second = begin(&client, "/", true).0;
+        assert_eq!(first.await.unwrap().status(), 504);
+        // The second still waits, or has just failed.
+        assert_eq!(
+            begin(&client, "/", true).0.await.unwrap().status(),
+            200,
+            "on another connection"
+        );
+        assert_eq!(second.await.unwrap().status(), 504);
+        assert_eq!(begin(&client, "/", true).0.await.unwrap().status(), 200);
+        assert_eq!(backend.connections(), 2);
+    });
+}
+
+#[test]
+fn a_connection_with_other_answers_outlasts_a_timeout() {
+    let server = frames(|number, stream| match number {
+        0 => Vec::new(),
+        _ => {
+            // Longer than the unit of the clock by which the connection is judged.
+            let asked = Instant::now();
+            wait_until("the clock to go on", || {
+                asked.elapsed() > Duration::from_millis(20)
+            });
+            answered(stream)
+        }
+    });
+    let site = site(server.address, r#""read_timeout": 0.3, "retries": 0"#);
+    let backend = &server;
+    with_client(&site, |client| async move {
+        let first = begin(&client, "/", true).0;
+        let other = begin(&client, "/", true).0;
+        assert_eq!(other.await.unwrap().status(), 200);
+        assert_eq!(first.await.unwrap().status(), 504);
+        assert_eq!(begin(&client, "/", true).0.await.unwrap().status(), 200);
+        assert_eq!(backend.connections(), 1);
+    });
+}
+
+/// The client got the code of a server whose failure it never saw.
+#[test]
+fn the_code_of_a_failure_that_was_repeated_is_discarded() {
+    let resetting = frames(|_, stream| {
+        let reason: u32 = Reason::ENHANCE_YOUR_CALM.into();
+        frame(RST_STREAM, 0, stream, &reason.to_be_bytes())
+    });
+    let breaking = Backend::new(|peer| {
+        use std::io::Read as _;
+        let mut bytes = [0; 512];
+        let mut answer = frame(SETTINGS, 0, 0, &[]);
+        answer.extend(frame(HEADERS, END_HEADERS, 1, &OK));
+        answer.extend(frame(DATA, 0, 1, b"part"));
+        let _ = peer.stream.read(&mut bytes);
+        peer.send(answer);
+        // Ends with the test.
+        while peer.stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    });
+    let text = format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
+             "upstreams": {{"u": {{"http_version": 2, "read_timeout": 0.3,
+                 "servers": {{"{}": {{}}, "{}": {{"backup": true}}}}}}}}}}"#,
+        resetting.address, breaking.address
+    );
+    let site = Site::new(1, move |_| text.clone());
+    let error = with_client(&site, |client| async move {
+        let response = begin(&client, "/", true).0.await.unwrap();
+        assert_eq!(response.status(), 200);
+        read(response.into_body()).await.unwrap_err()
+    });
+    assert!(error.is_reset(), "{error}");
+    assert_ne!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM));
 }
 
 #[test]

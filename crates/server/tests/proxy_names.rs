@@ -112,6 +112,31 @@ fn a_change_of_the_configuration_keeps_addresses_and_connections() {
     assert_eq!(a.connections(), 1);
 }
 
+/// The request waited for a lookup that had been cancelled, and got 502.
+#[test]
+fn a_request_that_waits_for_a_name_outlasts_a_change() {
+    let (_a, _b, port) = pair();
+    let names = NameServer::new(DnsAnswer::addresses([FIRST]));
+    names.hold();
+    let config = |options: &str| {
+        config(names.address, &format!("app.internal:{port}")).replace(
+            r#"{"servers": {"app"#,
+            &format!(r#"{{{options}"connect_timeout": 5, "servers": {{"app"#),
+        )
+    };
+    let site = Site::new(1, |_| config(""));
+    let mut client = site.connect();
+    client.send("GET /x HTTP/1.1\r\nHost: test\r\n\r\n");
+    wait_until("the request to wait", || {
+        site.server.upstreams()[0].1[0].is_unresolved && names.query_count("app.internal") > 0
+    });
+    site.configure(&config(r#""retries": 1, "#)).unwrap();
+    wait_until("another lookup", || names.query_count("app.internal") > 2);
+    names.release();
+    assert_eq!(client.response("GET").text(), "a GET /x HTTP/1.1");
+    assert_eq!(site.get("/x").status, 200);
+}
+
 #[test]
 fn the_hosts_file_goes_first() {
     let (_a, _b, port) = pair();

@@ -68,6 +68,7 @@ pub struct NameServer {
     /// Where it listens.
     pub address: SocketAddr,
     state: Arc<Mutex<State>>,
+    socket: Arc<UdpSocket>,
 }
 
 struct State {
@@ -79,6 +80,8 @@ struct State {
     over_tcp: usize,
     /// Nothing is answered over TCP.
     is_deaf: bool,
+    /// Answers that wait until they are released; `None`: they are sent at once.
+    held: Option<Vec<(Vec<u8>, SocketAddr)>>,
 }
 
 impl NameServer {
@@ -93,15 +96,22 @@ impl NameServer {
             asked: Vec::new(),
             over_tcp: 0,
             is_deaf: false,
+            held: None,
         }));
         let shared = Arc::clone(&state);
+        let socket = Arc::new(socket);
+        let receiving = Arc::clone(&socket);
         std::thread::spawn(move || {
             let mut buffer = [0; 1500];
-            while let Ok((count, peer)) = socket.recv_from(&mut buffer) {
+            while let Ok((count, peer)) = receiving.recv_from(&mut buffer) {
                 let asked = buffer.get(..count).unwrap_or_default();
                 if let Some(reply) = reply(asked, &shared).and_then(|reply| cut(asked, reply)) {
-                    // The client may be gone.
-                    let _ = socket.send_to(&reply, peer);
+                    let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    match &mut state.held {
+                        Some(held) => held.push((reply, peer)),
+                        // The client may be gone.
+                        None => drop(receiving.send_to(&reply, peer)),
+                    }
                 }
             }
         });
@@ -112,7 +122,11 @@ impl NameServer {
                 std::thread::spawn(move || answer_over_tcp(stream, &shared));
             }
         });
-        Self { address, state }
+        Self {
+            address,
+            state,
+            socket,
+        }
     }
 
     /// Gives every name this answer from now on.
@@ -125,6 +139,19 @@ impl NameServer {
     /// Gives this name this answer from now on.
     pub fn set_answer(&self, name: &str, answer: DnsAnswer) {
         self.state().names.insert(name.to_ascii_lowercase(), answer);
+    }
+
+    /// From now on answers over UDP wait until they are released.
+    pub fn hold(&self) {
+        self.state().held = Some(Vec::new());
+    }
+
+    /// Sends the answers that wait, and the next ones at once.
+    pub fn release(&self) {
+        for (reply, peer) in self.state().held.take().into_iter().flatten() {
+            // The client may be gone.
+            let _ = self.socket.send_to(&reply, peer);
+        }
     }
 
     /// Returns the number of questions for a name, for records of any type.

@@ -110,6 +110,12 @@ impl Checks {
             .then_some(said)
     }
 
+    /// Discards the health: checks begin anew.
+    pub(crate) fn forget(&self) {
+        *self.row() = Row::default();
+        self.set(ServerHealth::Unknown);
+    }
+
     pub(crate) fn status(&self) -> CheckStatus {
         CheckStatus {
             health: self.health(),

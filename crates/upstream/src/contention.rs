@@ -11,10 +11,12 @@
 //!
 //! Must never: let a request wait here while no other request of its thread is being served, or longer than [`MAX_WAIT`].
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+
+use rustc_hash::FxHashMap;
 
 use crate::queue::{Queue, QueueEntry};
 use crate::{Micros, Millis, micros};
@@ -170,11 +172,35 @@ pub struct ThreadQueue {
     pub(crate) served: Cell<usize>,
 }
 
+/// Those of all servers that have requests, by id.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadQueues(RefCell<FxHashMap<u64, Rc<ThreadQueue>>>);
+
+impl ThreadQueues {
+    /// Those of a server; `None`: it has no request.
+    pub(crate) fn of(&self, server: u64) -> Option<Rc<ThreadQueue>> {
+        self.0.borrow().get(&server).map(Rc::clone)
+    }
+
+    /// Removes those whose last request has left without being served.
+    pub(crate) fn prune(&self) {
+        self.0.borrow_mut().retain(|_, queue| !queue.is_empty());
+    }
+}
+
 /// An open request.
 #[derive(Debug)]
-pub struct InFlight(Rc<ThreadQueue>);
+pub struct InFlight {
+    queues: Rc<ThreadQueues>,
+    server: u64,
+    queue: Rc<ThreadQueue>,
+}
 
 impl ThreadQueue {
+    fn is_empty(&self) -> bool {
+        self.served.get() == 0 && self.waiting.length() == 0
+    }
+
     /// Enters the queue.
     pub fn enter(&self) -> Option<QueueEntry<'_>> {
         self.waiting.enter(usize::MAX)
@@ -182,16 +208,30 @@ impl ThreadQueue {
 }
 
 impl InFlight {
-    pub(crate) fn new(queue: Rc<ThreadQueue>) -> InFlight {
+    pub(crate) fn new(queues: &Rc<ThreadQueues>, server: u64) -> InFlight {
+        let mut known = queues.0.borrow_mut();
+        let queue = Rc::clone(known.entry(server).or_default());
         queue.served.set(queue.served.get() + 1);
-        InFlight(queue)
+        InFlight {
+            queues: Rc::clone(queues),
+            server,
+            queue,
+        }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.served.set(self.0.served.get().saturating_sub(1));
-        self.0.waiting.wake_next();
+        let Self {
+            queues,
+            server,
+            queue,
+        } = self;
+        queue.served.set(queue.served.get().saturating_sub(1));
+        queue.waiting.wake_next();
+        if queue.is_empty() {
+            queues.0.borrow_mut().remove(server);
+        }
     }
 }
 
@@ -284,6 +324,26 @@ mod tests {
         assert!(must(1001));
         assert!(!must(1000 + SAMPLE_PAUSE));
         assert!(must(1001 + SAMPLE_PAUSE));
+    }
+
+    #[test]
+    fn a_server_without_requests_has_no_queue() {
+        let queues = Rc::<ThreadQueues>::default();
+        let first = InFlight::new(&queues, 1);
+        let second = InFlight::new(&queues, 1);
+        let other = InFlight::new(&queues, 2);
+        assert!(Rc::ptr_eq(&first.queue, &second.queue));
+        drop((first, other));
+        assert_eq!(queues.of(1).unwrap().served.get(), 1);
+        assert!(queues.of(2).is_none());
+        let queue = Rc::clone(&second.queue);
+        let place = queue.enter().unwrap();
+        drop(second);
+        queues.prune();
+        assert!(queues.of(1).is_some(), "a request waits");
+        drop(place);
+        queues.prune();
+        assert!(queues.of(1).is_none());
     }
 
     #[test]

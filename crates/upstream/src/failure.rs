@@ -6,6 +6,9 @@ use std::time::Duration;
 use tutti_config::model::RetryFailure;
 use tutti_dialer::Address;
 
+/// The code of a request that was cancelled: its own deadline has passed (RFC 9113 §7).
+const CANCEL: u32 = 8;
+
 /// Why a server gave no complete answer. Never the client's fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -64,10 +67,10 @@ pub enum UpstreamError {
     /// It reset the request.
     #[error("ended the request before it was answered: {reason}")]
     Reset {
-        /// Its message.
+        /// The name of the code.
         reason: String,
-        /// The request's own deadline has passed.
-        is_cancelled: bool,
+        /// Its HTTP/2 code (RFC 9113 §7).
+        code: u32,
     },
     /// The whole request took too long.
     #[error("did not complete its answer within {limit:?}, the `timeout` of the whole request")]
@@ -128,10 +131,8 @@ impl UpstreamError {
     pub fn spares_server(&self) -> bool {
         matches!(
             self,
-            UpstreamError::Reset {
-                is_cancelled: true,
-                ..
-            } | UpstreamError::Exhausted { .. }
+            UpstreamError::Reset { code: CANCEL, .. }
+                | UpstreamError::Exhausted { .. }
                 | UpstreamError::Status(..500)
                 | UpstreamError::Overdue { .. }
         )

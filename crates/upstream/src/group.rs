@@ -160,7 +160,29 @@ impl ServerGroup {
         };
         let known = previous.map(|previous| previous.members.load_full());
         upstream.gather(&upstream.lock_names().clone(), known.as_deref());
+        let is_checked = |group: &ServerGroup| group.model.group.health_check.is_some();
+        if is_checked(&upstream) && !previous.is_some_and(is_checked) {
+            // Earlier checks say nothing about now.
+            let members = upstream.members.load();
+            members
+                .list
+                .iter()
+                .for_each(|member| member.server.forget_checks());
+        }
         upstream
+    }
+
+    /// Called when its configuration comes into force. The limits of servers that continue change for requests of former configurations, too:
+    /// those would otherwise wait for capacity that others take.
+    pub fn take_effect(&self) {
+        for member in &self.members.load().list {
+            member.server.limit_to(member.max_connections);
+        }
+    }
+
+    /// True if it makes the codes in its cookies with this key.
+    pub fn has_key(&self, key: &StickyKey) -> bool {
+        self.sticky.as_ref().is_some_and(|own| own.is_same(key))
     }
 
     /// A hash that distinguishes responses fetched with these options from others.
@@ -245,6 +267,9 @@ impl ServerGroup {
         );
         if self.is_bounded {
             server.notify_of_room(&self.queue);
+        }
+        if kept.is_none() {
+            server.limit_to(settings.options.max_connections.0);
         }
         let options = self.model.group.sticky.as_ref();
         let code = self

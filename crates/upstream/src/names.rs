@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_config::model::{Resolver, UpstreamAddress};
+use tutti_dialer::Backoff;
 
 use crate::group::ServerGroup;
 use crate::lookup::{Questions, Resolution};
@@ -38,7 +39,7 @@ pub async fn keep_resolved(
     log: impl Fn(NameEvent, &str),
 ) {
     let mut former = upstream.targets(index);
-    let mut failures = 0_u32;
+    let mut backoff = Backoff::beginning_with(FIRST_PAUSE, LONGEST_PAUSE);
     // The last logged problem, so that each is logged once.
     let mut trouble: Option<Trouble> = None;
     loop {
@@ -57,13 +58,15 @@ pub async fn keep_resolved(
         if !Trouble::is_same(now.as_ref(), trouble.as_ref()) {
             log_change(&name, now.as_ref(), trouble.as_ref(), &log);
         }
-        failures = now.as_ref().map_or(0, |_| failures.saturating_add(1));
         trouble = now;
-        tokio::time::sleep(match failures {
-            0 => pause,
-            _ => pause.min(FIRST_PAUSE * 2_u32.saturating_pow(failures.min(10) - 1)),
-        })
-        .await;
+        let pause = match trouble {
+            Some(_) => pause.min(backoff.after_failure()),
+            None => {
+                backoff.reset();
+                pause
+            }
+        };
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -6,6 +6,8 @@
 //! For servers with one worker per connection, some are closed for waiting requests: see [`contention`](crate::contention). Idle ones are
 //! closed for them at the next [`Pools::sweep`], which comes soon. Where the number of connections is limited (`max_connections`), one is
 //! closed when its slot goes to another thread.
+//!
+//! Must never: keep anything of a server that has neither a request nor an idle connection.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +19,7 @@ use rustc_hash::FxHashMap;
 use tutti_config::model::UpstreamOptions;
 
 use crate::connection::UpstreamConnection;
-use crate::contention::{InFlight, ThreadQueue};
+use crate::contention::{InFlight, ThreadQueue, ThreadQueues};
 use crate::queue::QueueEntry;
 use crate::server::GroupServer;
 use crate::{Millis, micros, millis};
@@ -33,7 +35,7 @@ const SOON: Duration = Duration::from_millis(20);
 pub struct Pools {
     idle: RefCell<FxHashMap<u64, Idle>>,
     /// For servers with one worker per connection.
-    queues: RefCell<FxHashMap<u64, Rc<ThreadQueue>>>,
+    queues: Rc<ThreadQueues>,
     /// Some task calls [`Pools::sweep`].
     is_swept: Cell<bool>,
 }
@@ -51,7 +53,7 @@ struct Idle {
 impl Pools {
     /// Returns a connection to this server on which no bytes have arrived since its last request, unless others wait for one.
     pub fn take(&self, server: &GroupServer, now: Millis) -> Option<UpstreamConnection> {
-        let queue = self.queues.borrow().get(&server.id()).map(Rc::clone);
+        let queue = self.queues.of(server.id());
         if queue.is_some_and(|queue| queue.waiting.length() > 0) {
             return None;
         }
@@ -82,13 +84,12 @@ impl Pools {
         now: Millis,
     ) -> bool {
         let mut idle = self.idle.borrow_mut();
-        let kept = idle.entry(server.id()).or_insert_with(|| Idle {
-            shared: None,
-            limit: 0,
-            connections: Vec::new(),
+        let limit = millis(options.keepalive_timeout);
+        let count = idle.get_mut(&server.id()).map_or(0, |kept| {
+            kept.limit = limit;
+            kept.connections.len()
         });
-        kept.limit = millis(options.keepalive_timeout);
-        if kept.connections.len() >= options.keepalive || kept.limit == 0 {
+        if count >= options.keepalive || limit == 0 {
             return false;
         }
         connection.rest(now);
@@ -98,9 +99,14 @@ impl Pools {
         {
             return false;
         }
+        let kept = idle.entry(server.id()).or_insert_with(|| Idle {
+            shared: None,
+            limit,
+            connections: Vec::new(),
+        });
         kept.shared = has_workers.then(|| Arc::clone(server));
         kept.connections.push(connection);
-        if let Some(queue) = self.queues.borrow().get(&server.id()) {
+        if let Some(queue) = self.queues.of(server.id()) {
             queue.waiting.wake_next();
         }
         !self.is_swept.replace(true)
@@ -108,8 +114,7 @@ impl Pools {
 
     /// Notes a request to a server with one worker per connection. Keep the result until the request has been answered.
     pub fn begin(&self, server: &GroupServer) -> InFlight {
-        let mut queues = self.queues.borrow_mut();
-        InFlight::new(Rc::clone(queues.entry(server.id()).or_default()))
+        InFlight::new(&self.queues, server.id())
     }
 
     /// The queue in which a request to such a server waits instead of opening a connection; `None` if it should not wait.
@@ -118,9 +123,8 @@ impl Pools {
         if !contention.is_full() {
             return None;
         }
-        let queues = self.queues.borrow();
-        let queue = queues.get(&server.id())?;
-        (queue.served.get() > 0 && !contention.may_probe(now)).then(|| Rc::clone(queue))
+        let queue = self.queues.of(server.id())?;
+        (queue.served.get() > 0 && !contention.may_probe(now)).then_some(queue)
     }
 
     /// Waits there for a connection; `None`: there will be none.
@@ -167,9 +171,7 @@ impl Pools {
     /// Closes those to servers that are not `used` any more.
     pub fn keep_only(&self, used: impl Fn(u64) -> bool) {
         self.idle.borrow_mut().retain(|server, _| used(*server));
-        let is_empty = |queue: &ThreadQueue| queue.served.get() == 0 && queue.waiting.length() == 0;
-        let mut queues = self.queues.borrow_mut();
-        queues.retain(|server, queue| used(*server) || !is_empty(queue));
+        self.queues.prune();
     }
 
     /// Number of idle connections.

@@ -25,6 +25,8 @@ use crate::{Millis, micros, millis};
 /// The next server id; never reused.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+const UNLIMITED: u32 = u32::MAX;
+
 /// A server of an upstream.
 #[derive(Debug)]
 pub struct GroupServer {
@@ -39,6 +41,8 @@ pub struct GroupServer {
     tls: Option<(Arc<ClientTls>, ServerName<'static>)>,
     /// Open requests.
     active: AtomicU32,
+    /// Their largest number by the configuration in force, for requests of former ones, too; [`UNLIMITED`]: any.
+    limit: AtomicU32,
     requests: AtomicU64,
     failures: AtomicU64,
     /// It gets no requests before this time; 0: it does. The first request after this time is a trial.
@@ -119,6 +123,7 @@ impl GroupServer {
             name: name.into(),
             address: address.clone(),
             active: AtomicU32::new(0),
+            limit: AtomicU32::new(UNLIMITED),
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             down_until: AtomicU64::new(0),
@@ -211,14 +216,27 @@ impl GroupServer {
         &self.contention
     }
 
-    /// Reserves capacity for a request until its [`end`](Self::end); false if `most` have some already.
-    pub(crate) fn reserve(&self, most: Option<u32>) -> bool {
-        match most {
-            None => {
+    /// Sets the largest number of open requests; `None`: any. Requests that wait are woken, because there may be capacity.
+    pub(crate) fn limit_to(&self, most: Option<u32>) {
+        let limit = most.unwrap_or(UNLIMITED);
+        if self.limit.swap(limit, Ordering::AcqRel) != limit {
+            self.wake_queues();
+        }
+    }
+
+    /// True if one more request may be open.
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.active() < self.limit.load(Ordering::Acquire)
+    }
+
+    /// Reserves capacity for a request until its [`end`](Self::end); false if there is none.
+    pub(crate) fn reserve(&self) -> bool {
+        match self.limit.load(Ordering::Acquire) {
+            UNLIMITED => {
                 self.active.fetch_add(1, Ordering::Relaxed);
                 true
             }
-            Some(most) => {
+            most => {
                 let more = |active| (active < most).then_some(active + 1);
                 self.active
                     .fetch_update(Ordering::AcqRel, Ordering::Relaxed, more)
@@ -308,6 +326,11 @@ impl GroupServer {
             self.wake_queues();
         }
         health
+    }
+
+    /// Discards the results of checks that were configured earlier.
+    pub(crate) fn forget_checks(&self) {
+        self.checks.forget();
     }
 
     /// Returns the time since its recovery; `None`: it never failed.

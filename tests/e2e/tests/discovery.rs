@@ -176,6 +176,8 @@ fn an_api_server_that_fails_takes_nothing_away() {
             "etcd is away",
             "the API server answers 500: etcd is away",
         ),
+        (429, "too many", "the API server answers 429: too many"),
+        (503, "no room", "the API server answers 503: no room"),
         (
             401,
             "Unauthorized",
@@ -187,6 +189,7 @@ fn an_api_server_that_fails_takes_nothing_away() {
             "hint: a Role in the namespace `shop` has to allow `list` and `watch`",
         ),
     ] {
+        let lists = cluster.api.seen().lists;
         cluster.api.refuse(Some((status, message)));
         cluster.api.end_watches();
         server.wait_for_log(words);
@@ -205,6 +208,9 @@ fn an_api_server_that_fails_takes_nothing_away() {
         cluster.api.refuse(None);
         wait_until("what has changed meanwhile", || servers(&server) == now);
         server.wait_for_log("are followed again");
+        // An overloaded API server need not list everything anew for everyone.
+        let listed = cluster.api.seen().lists - lists;
+        assert_eq!(listed, u64::from(status == 403), "after {status}");
     }
     // A change after the last list comes by the watch after it, which is there.
     cluster.put(&[ready(1)]);

@@ -244,6 +244,33 @@ fn a_spooler_that_is_gone_leaves_its_jobs() {
     assert_eq!(site.server.status("/spoolers/mail/jobs/waiting"), json!(0));
 }
 
+/// A client could set a field before it belonged to a guard, and the application took it for the guard's.
+#[test]
+fn a_job_has_the_fields_of_guards_only_from_guards() {
+    let site = Spooling::start(&json!({"backoff": 0.05}));
+    let reply = site.send("POST", "/jobs?fail=1&wait=go", "X-Note: anna\r\n", b"");
+    assert_eq!(reply.status, 202);
+    let began = site.work().join("began-go");
+    wait_until("the first delivery", || began.exists());
+    let mut guarded = site.configuration(&json!({"backoff": 0.05}));
+    // The password is `secret`.
+    let hash = "$2y$04$jSz1tXNKo.beld/S8xsOwesNQxGVCl6/Vwe3Mk.oO4XqSnTLal1w.";
+    let guard = json!({"basic": {"users": {"anna": hash}, "field": "X-Note"}});
+    guarded["routes"].as_array_mut().unwrap().insert(
+        0,
+        json!({"match": {"uri": "/secure"}, "action": {"pass": "spoolers/mail", "authenticate": guard}}),
+    );
+    site.server.put("/config", &guarded);
+    site.open("go");
+    let notes =
+        |seen: Vec<Value>| -> Vec<Value> { seen.iter().map(|job| job["note"].clone()).collect() };
+    assert_eq!(notes(site.wait_for(2)), [json!("anna"), Value::Null]);
+    // Those that a guard has set stay.
+    let fields = "X-Note: root\r\nAuthorization: Basic YW5uYTpzZWNyZXQ=\r\n";
+    assert_eq!(site.send("POST", "/secure", fields, b"").status, 202);
+    assert_eq!(notes(site.wait_for(3))[2], json!("anna"));
+}
+
 #[test]
 fn jobs_live_through_a_stop_and_a_start() {
     let state = tempfile::tempdir().unwrap();

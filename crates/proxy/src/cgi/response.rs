@@ -126,6 +126,13 @@ impl<C: Client> Exchange<'_, C> {
         let received = self.received.len() - line;
         let end = self.records().and_then(|records| records.end);
         match end {
+            // It rejects a new request (FastCGI 1.0 §5.5).
+            Some((
+                _,
+                status @ (ProtocolStatus::CannotMultiplex
+                | ProtocolStatus::Overloaded
+                | ProtocolStatus::UnknownRole),
+            )) if received == 0 => UpstreamError::Refused(status.to_string()),
             Some((_, status)) if status != ProtocolStatus::Complete => {
                 UpstreamError::Malformed(status.to_string())
             }

@@ -1,6 +1,6 @@
 //! The task of a connection to a server: bytes between the socket and `h2`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use h2::client::{Builder, Connection as Streams};
 use tutti_config::model::UpstreamOptions;
 use tutti_conn::buffers::{BUFFER_BYTES, Buffers};
+use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::pipe::{Face, Pipe};
 use tutti_upstream::{UpstreamConnection, UpstreamError};
 
@@ -53,14 +54,17 @@ pub(crate) async fn begin(
         .handshake::<_, Bytes>(Face(Rc::clone(&pipe)))
         .await;
     let (client, streams) = begun.map_err(|error| UpstreamError::Malformed(error.to_string()))?;
+    let heard = Rc::new(Cell::new(now_millis()));
     let mut driver = Driver {
         buffers: Rc::clone(buffers),
         connection,
         streams,
         pipe,
+        heard: Rc::clone(&heard),
     };
-    tokio::task::spawn_local(async move { poll_fn(|context| driver.poll(context)).await });
-    Ok(Session::new(client))
+    let task = async move { poll_fn(|context| driver.poll(context)).await };
+    let driver = tokio::task::spawn_local(task).abort_handle();
+    Ok(Session::new(client, heard, driver))
 }
 
 struct Driver {
@@ -68,6 +72,8 @@ struct Driver {
     connection: UpstreamConnection,
     streams: Streams<Face, Bytes>,
     pipe: Rc<RefCell<Pipe>>,
+    /// When bytes last came from the server.
+    heard: Rc<Cell<Millis>>,
 }
 
 impl Driver {
@@ -103,7 +109,10 @@ impl Driver {
             *input = self.buffers.take();
         }
         match self.connection.poll_receive(context, input) {
-            Poll::Ready(Ok(count)) if count > 0 => true,
+            Poll::Ready(Ok(count)) if count > 0 => {
+                self.heard.set(now_millis());
+                true
+            }
             Poll::Ready(_) => {
                 pipe.has_ended = true;
                 true

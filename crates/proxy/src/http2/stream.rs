@@ -16,7 +16,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, DATE, SERVER};
 use http::uri::Scheme;
 use smallvec::SmallVec;
-use tutti_conn::clock::now_millis;
+use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::output::Gone;
 use tutti_http::{Known, PerConnection, RequestFraming, Trailers};
 use tutti_upstream::{GroupServer, UpstreamError};
@@ -61,9 +61,10 @@ impl From<BodyStreamError> for ExchangeError {
 struct Exchange<'e, C: Client> {
     request: &'e ProxyRequest<'e>,
     client: &'e mut C,
+    lease: &'e Lease,
     times: &'e Times,
     body: Source<'e, C::Body>,
-    upload: Upload,
+    upload: Upload<'e>,
     deadline: Deadline,
     /// Received bytes of the answer's body.
     count: u64,
@@ -117,8 +118,9 @@ pub(crate) async fn attempt<C: Client>(
     let mut exchange = Exchange {
         request,
         client: &mut **client,
+        lease,
         times,
-        upload: Upload::new(stream, is_empty),
+        upload: Upload::new(request, stream, is_empty),
         body,
         deadline: Deadline::new(times.until),
         count: 0,
@@ -160,7 +162,7 @@ impl<C: Client> Exchange<'_, C> {
         server: &GroupServer,
         mut response: ResponseFuture,
     ) -> Result<C::Ending, ExchangeError> {
-        self.deadline.set(self.times.send);
+        self.deadline.set(self.times.read);
         if let Source::Client(upload) = &mut self.body {
             // A stream of messages may pause; the server's timeout limits this, too.
             upload.stop_clock();
@@ -257,8 +259,12 @@ impl<C: Client> Exchange<'_, C> {
         let (deadline, times) = (&self.deadline, self.times);
         let before = self.client.unsent();
         let outcome = wait::server(self.client, deadline, |context| {
-            if let Err(fault) = upload.poll(context, body, || deadline.set(times.send)) {
+            let mut has_progress = false;
+            if let Err(fault) = upload.poll(context, body, || has_progress = true) {
                 return Poll::Ready(Err(fault));
+            }
+            if has_progress {
+                deadline.set(limit(upload, times));
             }
             if let Poll::Ready(value) = poll(context) {
                 return Poll::Ready(Ok(value));
@@ -273,17 +279,10 @@ impl<C: Client> Exchange<'_, C> {
                 Ok(value?)
             }
             Err(wait::TimedOut) => {
+                self.lease.timed_out(limit(&self.upload, times));
+                let received = (!self.upload.awaits_server()).then_some(self.count);
                 let options = self.request.upstream().options();
-                let failure = if self.upload.is_done() || self.upload.awaits_client() {
-                    UpstreamError::ReadTimeout {
-                        received: self.count,
-                        limit: options.read_timeout,
-                    }
-                } else {
-                    UpstreamError::SendTimeout(options.send_timeout)
-                };
-                let overdue = self.times.overdue();
-                Err(ExchangeError::Server(overdue.unwrap_or(failure)))
+                Err(ExchangeError::Server(times.failure(options, received)))
             }
         }
     }
@@ -307,12 +306,9 @@ impl<C: Client> Exchange<'_, C> {
             return ExchangeError::Refused(text);
         }
         if error.is_remote() && error.is_reset() {
-            if let Some(reason) = reason {
-                self.client.note_reset(reason.into());
-            }
             return ExchangeError::Server(UpstreamError::Reset {
                 reason: name(reason),
-                is_cancelled: reason == Some(Reason::CANCEL),
+                code: reason.unwrap_or(Reason::INTERNAL_ERROR).into(),
             });
         }
         let failure = match error.get_io() {
@@ -323,6 +319,14 @@ impl<C: Client> Exchange<'_, C> {
             None => UpstreamError::Malformed(error.to_string()),
         };
         ExchangeError::Server(failure)
+    }
+}
+
+/// How long the server may make no progress.
+fn limit(upload: &Upload<'_>, times: &Times) -> Millis {
+    match upload.awaits_server() {
+        true => times.send,
+        false => times.read,
     }
 }
 

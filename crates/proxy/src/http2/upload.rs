@@ -1,6 +1,6 @@
 //! Sends a request's body to an HTTP/2 server: from where it is stored, or streamed from the client.
 //!
-//! Must never: end a request whose body is incomplete.
+//! Must never: end a request whose body is incomplete, or send a client's trailer field that this server sets or removes.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -10,8 +10,9 @@ use h2::SendStream;
 use tutti_http::Trailers;
 
 use crate::client::{BodyStreamError, RequestBody};
+use crate::head;
 use crate::outgoing::Source;
-use crate::request::BufferedBody;
+use crate::request::{BufferedBody, ProxyRequest};
 
 /// Bytes of a body that are read from its file at once.
 const PIECE: usize = 64 * 1024;
@@ -63,7 +64,8 @@ struct Position {
 }
 
 /// One attempt to send a body.
-pub(crate) struct Upload {
+pub(crate) struct Upload<'r> {
+    request: &'r ProxyRequest<'r>,
     stream: SendStream<Bytes>,
     position: Position,
     /// The piece that is being sent.
@@ -73,10 +75,15 @@ pub(crate) struct Upload {
     error: Option<io::Error>,
 }
 
-impl Upload {
+impl<'r> Upload<'r> {
     /// `is_done`: the head ended the stream.
-    pub(crate) fn new(stream: SendStream<Bytes>, is_done: bool) -> Self {
+    pub(crate) fn new(
+        request: &'r ProxyRequest<'r>,
+        stream: SendStream<Bytes>,
+        is_done: bool,
+    ) -> Self {
         Self {
+            request,
             stream,
             position: Position::default(),
             piece: Bytes::new(),
@@ -90,9 +97,9 @@ impl Upload {
         self.is_done
     }
 
-    /// True if nothing can be sent until the client sends more.
-    pub(crate) fn awaits_client(&self) -> bool {
-        !self.is_done && self.piece.is_empty()
+    /// True if there is something to send that the server does not take.
+    pub(crate) fn awaits_server(&self) -> bool {
+        !self.is_done && !self.piece.is_empty()
     }
 
     /// Sends until the server accepts no more, or no more arrives; `progress` is called whenever something was sent. An error of the stream
@@ -166,11 +173,12 @@ impl Upload {
         if self.error.is_some() {
             return self.stream.send_reset(h2::Reason::CANCEL);
         }
-        let trailers = match body {
-            Source::Client(upload) => Some(upload.trailers()),
-            Source::Kept(_) => None,
+        let mut trailers = match body {
+            Source::Client(upload) => upload.trailers(),
+            Source::Kept(_) => Trailers::default(),
         };
-        let _ = match trailers.as_ref().and_then(Trailers::to_map) {
+        trailers.remove(|name| head::is_own(self.request, name));
+        let _ = match trailers.to_map() {
             Some(trailers) => self.stream.send_trailers(trailers),
             None => self.stream.send_data(Bytes::new(), true),
         };

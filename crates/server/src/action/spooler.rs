@@ -31,6 +31,9 @@ const LONGEST_DELAY: u64 = 31_536_000;
 /// Fields of a delivery that only the server sets.
 const OURS: &[u8] = b"x-tutti-job-";
 
+/// The field of a stored job with the names of the fields that belonged to guards when it was stored.
+pub(crate) const IDENTITY: &str = "X-Tutti-Job-Identity";
+
 /// The client's field for a delayed delivery, in seconds.
 const DELAY: &[u8] = b"X-Tutti-Job-Delay";
 
@@ -108,8 +111,14 @@ fn fields(request: &Request<'_>, edits: &[Edit]) -> Vec<(Vec<u8>, Vec<u8>)> {
     });
     let sent = sent.map(|field| (field.name.to_vec(), field.value.to_vec()));
     let added = edits.iter().filter_map(Edit::field);
-    sent.chain(added.map(|(name, value)| (name.to_vec(), value.to_vec())))
-        .collect()
+    let mut fields: Vec<(Vec<u8>, Vec<u8>)> = sent
+        .chain(added.map(|(name, value)| (name.to_vec(), value.to_vec())))
+        .collect();
+    let identity = request.snapshot.guards.fields();
+    if !identity.is_empty() {
+        fields.push((IDENTITY.into(), identity.join(", ").into_bytes()));
+    }
+    fields
 }
 
 /// The requested delay.

@@ -415,14 +415,11 @@ impl<'r> Client for Requester<'_, 'r> {
         }
     }
 
-    fn abandon(&mut self, status: u16) {
-        self.request.finished(status, 0, &NO_FIELDS);
-    }
-
-    fn note_reset(&mut self, code: u32) {
-        if let Some(stream) = self.stream() {
+    fn abandon(&mut self, status: u16, reset: Option<u32>) {
+        if let Some((stream, code)) = self.stream().zip(reset) {
             stream.abort_with(code.into());
         }
+        self.request.finished(status, 0, &NO_FIELDS);
     }
 
     fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> ExchangeStep {

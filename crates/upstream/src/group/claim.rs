@@ -91,8 +91,7 @@ impl Member {
 
     /// True if it gets requests and has capacity.
     fn is_open(&self, heeds: bool, now: Millis) -> bool {
-        let most = self.max_connections;
-        self.gets_requests(heeds, now) && most.is_none_or(|most| self.server.active() < most)
+        self.gets_requests(heeds, now) && self.server.has_capacity()
     }
 }
 
@@ -266,7 +265,7 @@ impl ServerGroup {
         (resting, now): (Resting, Millis),
     ) -> Result<ServerClaim, NotBegun> {
         let server = &member.server;
-        if !server.reserve(member.max_connections) {
+        if !server.reserve() {
             return Err(NotBegun::Full);
         }
         let turn = match resting {
@@ -334,6 +333,12 @@ impl ServerGroup {
 
     /// Enters the queue for a server with capacity; `None`: the queue is full.
     pub(crate) fn wait(&self) -> Option<QueueEntry<'_>> {
+        if !self.is_bounded {
+            // A later configuration has set the limits.
+            let members = self.members.load();
+            let servers = members.list.iter().map(|member| &member.server);
+            servers.for_each(|server| server.notify_of_room(&self.queue));
+        }
         self.queue
             .enter(usize::try_from(self.model.group.queue).unwrap_or(usize::MAX))
     }

@@ -200,6 +200,7 @@ fn capacity_freed_by_a_former_configuration_wakes_a_waiting_request() {
     let before = unbounded.claim(b"", &Tried::new(), 0).unwrap();
     let bounded = model(r#"{"servers": {"10.0.0.1:1": {"max_connections": 1}}}"#);
     let bounded = Arc::new(ServerGroup::new(&bounded, None, Some(&unbounded)));
+    bounded.take_effect();
     assert_eq!(
         bounded.claim(b"", &Tried::new(), 0).err(),
         Some(Unavailable::Full)
@@ -481,4 +482,72 @@ impl ServerClaim {
 fn tried_before(group: &ServerGroup, numbers: &[usize]) -> Tried {
     let servers = group.servers();
     numbers.iter().map(|number| servers[*number].id()).collect()
+}
+
+/// A server that failed checks of long ago got no requests until the new ones had passed.
+#[test]
+fn checks_that_are_configured_again_begin_anew() {
+    let with = r#"{"servers": {"10.0.0.1:1": {}}, "health_check": {"fails": 1}}"#;
+    let first = group(with);
+    let rules = first.model.group.health_check.clone().unwrap();
+    let health = |group: &ServerGroup| group.servers()[0].health();
+    first.servers()[0].checked(Err("down".to_owned()), &rules, 0);
+    let changed =
+        model(r#"{"servers": {"10.0.0.1:1": {}, "10.0.0.2:1": {}}, "health_check": {"fails": 1}}"#);
+    let same = ServerGroup::new(&changed, None, Some(&first));
+    assert_eq!(health(&same), ServerHealth::Failing, "they continue");
+    let without = model(r#"{"servers": {"10.0.0.1:1": {}}}"#);
+    let without = ServerGroup::new(&without, None, Some(&first));
+    let again = ServerGroup::new(&model(with), None, Some(&without));
+    assert_eq!(again.servers()[0].id(), first.servers()[0].id());
+    assert_eq!(health(&again), ServerHealth::Unknown);
+}
+
+/// A request in a queue kept the limits of a former configuration, while others took the capacity.
+#[test]
+fn a_change_of_limits_is_for_waiting_requests_too() {
+    let with = |options: &str| model(&format!(r#"{{"servers": {{"10.0.0.1:1": {options}}}}}"#));
+    let one = with(r#"{"max_connections": 1}"#);
+    let first = Arc::new(ServerGroup::new(&one, None, None));
+    let tried = Tried::new();
+    let context = Context::from_waker(Waker::noop());
+    let claims = [first.claim(b"", &tried, 0).unwrap()];
+    let place = first.wait().unwrap();
+    let poll = |place| first.poll_claim(&context, place, b"", &tried, 0);
+    assert!(poll(&place).is_pending());
+    let two = with(r#"{"max_connections": 2}"#);
+    let second = ServerGroup::new(&two, None, Some(&first));
+    assert!(poll(&place).is_pending(), "it is not in force");
+    second.take_effect();
+    let Poll::Ready(Ok(claim)) = poll(&place) else {
+        panic!("there is room for two");
+    };
+    drop((place, claim, claims));
+
+    // Where there was no limit, its requests must be woken, too.
+    let unlimited = Arc::new(ServerGroup::new(&with("{}"), None, Some(&second)));
+    unlimited.take_effect();
+    let claim = unlimited.claim(b"", &tried, 0).unwrap();
+    let last = ServerGroup::new(&one, None, Some(&unlimited));
+    last.take_effect();
+    let outcome = unlimited.claim(b"", &tried, 0);
+    assert_eq!(outcome.err(), Some(Unavailable::Full));
+    let wakes = Arc::<CountingWaker>::default();
+    let waker = Waker::from(Arc::clone(&wakes));
+    let place = unlimited.wait().unwrap();
+    let context = Context::from_waker(&waker);
+    let poll = || unlimited.poll_claim(&context, &place, b"", &tried, 0);
+    assert!(poll().is_pending());
+    drop(claim);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+    assert!(poll().is_ready());
+}
+
+#[test]
+fn a_group_knows_the_key_of_its_cookies() {
+    let sticky = model(r#"{"servers": {"10.0.0.1:1": {}}, "sticky": {}}"#);
+    let key = |byte| StickyKey::of_file(&[byte; 32]).unwrap();
+    let group = ServerGroup::with_key(&sticky, (None, Some(key(b'a'))), None);
+    assert!(group.has_key(&key(b'a')));
+    assert!(!group.has_key(&key(b'b')));
 }
