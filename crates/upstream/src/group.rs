@@ -333,7 +333,7 @@ impl ServerGroup {
     }
 
     /// Reports when every name has been looked up.
-    pub(crate) fn named(&self) -> watch::Receiver<bool> {
+    pub fn named(&self) -> watch::Receiver<bool> {
         self.is_named.subscribe()
     }
 

@@ -5,6 +5,7 @@ use tutti_config::model;
 use tutti_config::{ValidationContext as Machine, validate};
 
 use super::*;
+use crate::sticky::StickyKey;
 use crate::waiting::WhenFull;
 
 fn model(upstream: &str) -> Arc<model::Upstream> {
