@@ -322,7 +322,7 @@ impl<C: Client> Exchange<'_, C> {
     }
 }
 
-/// How long the server may make no progress.
+/// Returns the longest time that the server may make no progress.
 fn limit(upload: &Upload<'_>, times: &Times) -> Millis {
     match upload.awaits_server() {
         true => times.send,
