@@ -531,8 +531,8 @@ fn the_cases_of_the_protocol_pass_behind_the_relay() {
 
 /// Issue 28: the worker waited for them as long as they stayed, and requests for its successor.
 #[test]
-fn a_worker_that_leaves_by_itself_closes_its_websockets() {
-    let server = echo_server(&json!({"limits": {"requests": 3}}));
+fn a_worker_at_its_limit_of_requests_leaves_websockets_their_drain_timeout() {
+    let server = echo_server(&json!({"limits": {"requests": 3, "drain_timeout": 1}}));
     for round in 0..3 {
         let mut sockets: Vec<Socket> = (0..3)
             .map(|_| {

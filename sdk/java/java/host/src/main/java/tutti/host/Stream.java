@@ -27,9 +27,6 @@ import org.eclipse.jetty.util.Callback;
  * the thread that writes it, which waits for room where a thread may wait at all. Must never happen: a callback that is never called.
  */
 final class Stream implements HttpStream, Runnable {
-    /** The code of a WebSocket whose process leaves; its client may come again (the registry of RFC 6455 section 11.7). */
-    private static final int SERVICE_RESTART = 1012;
-
     /** In place of a status: the fields are those behind the body ({@code response.rs}). */
     private static final int TRAILERS = 0;
 
@@ -111,13 +108,6 @@ final class Stream implements HttpStream, Runnable {
     /** True if the handler has returned and no thread of the host sees what becomes of the client. */
     boolean isLeft() {
         return thread == null && !isUpgraded;
-    }
-
-    /** Closes it if it is a WebSocket. */
-    void closeWebSocket() {
-        if (isUpgraded) {
-            Native.closeWebSocket(head.exchange, SERVICE_RESTART);
-        }
     }
 
     /** Tells the application that its client has gone. */
@@ -352,10 +342,6 @@ final class Stream implements HttpStream, Runnable {
             socket.upgrade(connection);
         } catch (RuntimeException told) {
             // The application has been notified, and the connection closed.
-        }
-        // One of the two sees the other: this thread, and the one that closes all.
-        if (open.isLeaving()) {
-            closeWebSocket();
         }
     }
 
