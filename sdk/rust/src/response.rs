@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use bytes::Buf;
 use tutti_event_loop::unless_gone;
+use tutti_worker::log::unless_too_large;
 use tutti_worker::{ClientGone, Exchange};
 
 use crate::error::Error;
@@ -38,7 +39,7 @@ where
                         .iter()
                         .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
                         .collect();
-                    exchange.trailers(fields)?;
+                    unless_too_large(exchange, exchange.trailers(fields))?;
                 }
                 continue;
             }

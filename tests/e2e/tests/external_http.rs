@@ -133,6 +133,16 @@ fn answers_arrive_as_they_were_given() {
     );
 }
 
+/// They cost the response that they are around.
+#[test]
+fn a_response_is_sent_without_hints_and_trailer_fields_that_are_too_large() {
+    let server = start(&json!({}));
+    assert_eq!(server.get("/overflow").text(), "whole");
+    let said = "GET /overflow: ";
+    server.wait_for_log(said);
+    assert_eq!(server.log().matches(said).count(), 1);
+}
+
 #[test]
 fn an_answer_that_breaks_off_does_not_look_whole() {
     let server = start(&json!({}));

@@ -48,6 +48,15 @@ const server = http.createServer((request, response) => {
     } else if (url.pathname === '/hints') {
         response.writeEarlyHints({ link: '</a.css>; rel=preload' });
         response.end('hinted');
+    } else if (url.pathname === '/overflow') {
+        // More than there is room for around a head.
+        const large = 'a'.repeat(20000);
+        response.writeEarlyHints({ link: `</${large}.css>; rel=preload` });
+        response.writeEarlyHints({ link: '</b.css>; rel=preload', 'x-large': large });
+        response.writeHead(200, { Trailer: 'X-Large' });
+        response.write('whole');
+        response.addTrailers({ 'X-Large': large });
+        response.end();
     } else if (url.pathname === '/crash') {
         process.exit(7);
     } else if (url.pathname === '/hang') {
