@@ -9,11 +9,14 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::interrupt;
+
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 static WATCH: Once = Once::new();
 
 extern "C" fn mark() {
     IS_FORKED.store(true, Ordering::Relaxed);
+    interrupt::release_signals();
 }
 
 /// Marks the processes that this one forks from now on. A fork that only executes a program (vfork(2), posix_spawn(3)) needs no mark.
@@ -22,7 +25,7 @@ pub(crate) fn watch() {
         return;
     }
     WATCH.call_once(|| {
-        // SAFETY: the handler has the signature that fork(3) calls it with, and stores into an atomic only. An error is one of
+        // SAFETY: the handler has the signature that fork(3) calls it with, and calls async-signal-safe functions only. An error is one of
         // memory, at the start of a process.
         let _ = unsafe { libc::pthread_atfork(None, None, Some(mark)) };
     });
@@ -46,10 +49,55 @@ pub fn end_if_forked(code: i32) {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::sync::Arc;
+
+    use crate::descriptors::Descriptors;
+    use crate::interrupt;
     use crate::layout::Layout;
     use crate::request::{BodyRef, WireRequestHead};
     use crate::router::Segment;
     use crate::worker::Attached;
+
+    /// A child of the application that no signal but SIGKILL could end.
+    #[test]
+    fn a_forked_process_ends_by_the_signals_that_its_parent_has_caught() {
+        let layout = Layout {
+            slots: 4,
+            workers: 1,
+            threads: 1,
+        };
+        let segment = Segment::create("forked", &layout).unwrap();
+        let attached = Attached::open(segment.fd()).unwrap();
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let descriptors = Arc::new(Descriptors {
+            threads: vec![event],
+            workers: Vec::new(),
+            spool: None,
+        });
+        let signals = [libc::SIGUSR1, libc::SIGUSR2];
+        attached
+            .catch_signals(0..1, &descriptors, &signals)
+            .unwrap();
+        let _worker = attached.unstarted(0, &descriptors).unwrap();
+        // SAFETY: the user's handler of one of them: none.
+        unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
+        // SAFETY: the child calls code that takes no lock, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            for signal in signals {
+                // SAFETY: a signal to this process.
+                unsafe { libc::raise(signal) };
+            }
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(1) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` lives through the call.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFSIGNALED(status), "{status:x}");
+        assert_eq!(libc::WTERMSIG(status), libc::SIGUSR2);
+        interrupt::release();
+    }
 
     #[test]
     fn a_forked_process_can_neither_answer_nor_take_a_request() {
