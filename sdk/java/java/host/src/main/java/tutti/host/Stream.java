@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.Executor;
 import java.util.function.Supplier;
+import org.eclipse.jetty.http.BadMessageException;
 import org.eclipse.jetty.http.HttpField;
 import org.eclipse.jetty.http.HttpFields;
 import org.eclipse.jetty.http.HttpHeader;
@@ -66,34 +67,53 @@ final class Stream implements HttpStream, Runnable {
     public void run() {
         thread = Thread.currentThread();
         try {
-            String refusal = head.refusal(
-                    channel.getConnectionMetaData().getHttpConfiguration().getUriCompliance(), Main.takesParameters());
-            if (refusal != null) {
-                refuse(refusal);
-                return;
-            }
-            Runnable handler = channel.onRequest(head.request());
+            MetaData.Request request = request();
+            Runnable handler = request == null ? null : channel.onRequest(request);
             if (handler != null) {
                 handler.run();
             }
         } catch (Throwable error) {
-            // Before the handler only: it catches its own.
+            // A fault of the host, or of Java: the handler catches what applications throw.
             Log.error(head + ": " + error.getMessage(), error);
-            refuse(error.getMessage());
+            if (isCommitted) {
+                failed(error);
+            } else {
+                refuse(HttpStatus.INTERNAL_SERVER_ERROR_500, "");
+            }
         } finally {
             thread = null;
         }
     }
 
-    private void refuse(String why) {
-        if (!isCommitted) {
-            isCommitted = true;
-            byte[] body = ("400 Bad Request: " + why + "\n").getBytes(StandardCharsets.ISO_8859_1);
-            HttpFields fields = HttpFields.build().add("Content-Type", "text/plain").asImmutable();
-            ResponseHead bytes = new ResponseHead(HttpStatus.BAD_REQUEST_400, fields);
-            Native.send(head.exchange, bytes.bytes(), bytes.length(), null, body, 0, body.length, false);
+    /** The request as Jetty takes it; null: its URI or its host is wrong, and it has been answered. */
+    private MetaData.Request request() {
+        String refusal;
+        try {
+            refusal = head.refusal(
+                    channel.getConnectionMetaData().getHttpConfiguration().getUriCompliance(), Main.takesParameters());
+            if (refusal == null) {
+                return head.request();
+            }
+        } catch (IllegalArgumentException | BadMessageException error) {
+            refusal = error.getMessage();
         }
+        refuse(HttpStatus.BAD_REQUEST_400, ": " + refusal);
+        return null;
+    }
+
+    private void refuse(int status, String why) {
+        isCommitted = true;
+        answer(status, status + " " + HttpStatus.getMessage(status) + why + "\n");
         end();
+    }
+
+    /** Sends a whole response of the host's own. */
+    private void answer(int status, String text) {
+        byte[] body = text.getBytes(StandardCharsets.ISO_8859_1);
+        HttpFields fields = HttpFields.build().add("Content-Type", "text/plain").asImmutable();
+        ResponseHead bytes = new ResponseHead(status, fields);
+        int length = HttpMethod.HEAD.is(head.method) ? 0 : body.length;
+        Native.send(head.exchange, bytes.bytes(), bytes.length(), null, body, 0, length, false);
     }
 
     Head head() {
@@ -287,11 +307,7 @@ final class Stream implements HttpStream, Runnable {
     private void replace(String fault) {
         Log.error(head + ": the response cannot be sent: " + fault, null);
         isReplaced = true;
-        byte[] body = "500 Internal Server Error\n".getBytes(StandardCharsets.ISO_8859_1);
-        HttpFields fields = HttpFields.build().add("Content-Type", "text/plain").asImmutable();
-        ResponseHead bytes = new ResponseHead(HttpStatus.INTERNAL_SERVER_ERROR_500, fields);
-        int length = HttpMethod.HEAD.is(head.method) ? 0 : body.length;
-        Native.send(head.exchange, bytes.bytes(), bytes.length(), null, body, 0, length, false);
+        answer(HttpStatus.INTERNAL_SERVER_ERROR_500, "500 Internal Server Error\n");
     }
 
     private static ByteBuffer copy(ByteBuffer from) {
