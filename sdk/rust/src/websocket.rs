@@ -16,9 +16,9 @@ use http::header;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message as Framed;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::Message as Framed;
 use tower_service::Service;
 use tutti_event_loop::unless_gone;
 use tutti_worker::{ClientGone, Exchange, Incoming, Message, MessageOpcode};
@@ -126,10 +126,7 @@ where
 }
 
 /// Carries messages both ways; the payload of the close that the client is to get.
-async fn carry<T>(
-    exchange: &Exchange,
-    socket: WebSocketStream<T>,
-) -> Result<Vec<u8>, Error>
+async fn carry<T>(exchange: &Exchange, socket: WebSocketStream<T>) -> Result<Vec<u8>, Error>
 where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
@@ -148,7 +145,9 @@ where
                 _ => {}
             }
         }
-        Err(Error::from("the WebSocket was closed without a word"))
+        Err(Error::from(
+            "the program closed the WebSocket connection without a close frame",
+        ))
     });
     let from_client = async {
         loop {

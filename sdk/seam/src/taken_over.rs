@@ -9,8 +9,8 @@ use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use tutti_http::websocket::{
@@ -18,7 +18,7 @@ use tutti_http::websocket::{
 };
 use tutti_http::{BodyDecoder, BodyLength, MessageLimits, Method, Progress, ResponseHead};
 use tutti_worker::Level;
-use tutti_worker::log::line;
+use tutti_worker::log::{line, unless_too_large};
 use tutti_worker::{Detached, Message, MessageOpcode};
 
 /// Longest message of an application, as for programs behind the relay.
@@ -189,12 +189,12 @@ impl HijackedConnection {
             };
             if status < 200 && status != 101 {
                 if status > 101 {
-                    self.exchange
-                        .with(|exchange| exchange.interim(status, view.forwarded()))
-                        .map_err(unusable)?;
+                    let sent = self.exchange.with(|exchange| {
+                        unless_too_large(exchange, exchange.interim(status, view.forwarded()))
+                    });
+                    sent.map_err(unusable)?;
                 }
                 received.consume(length);
-                head.reset();
                 continue;
             }
             let started = self
@@ -225,7 +225,9 @@ impl HijackedConnection {
                     true => Ok(()),
                     false => self
                         .exchange
-                        .with(|exchange| exchange.trailers(trailers.fields()))
+                        .with(|exchange| {
+                            unless_too_large(exchange, exchange.trailers(trailers.fields()))
+                        })
                         .map_err(|error| Disconnect::Application(error.to_string())),
                 };
             }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use tutti_http::{
     BodyDecoder, BodyError, HeadError, MessageLimits, Method, Progress, ResponseHead,
 };
+use tutti_worker::log::unless_too_large;
 use tutti_worker::{ClientGone, Exchange};
 
 /// The state of the response. JavaScript knows these numbers (channel.js).
@@ -42,9 +43,17 @@ impl std::fmt::Display for ResponseError {
                 "the body of the program's answer is not what its head says: {error}"
             ),
             ResponseError::Upgraded => {
-                write!(f, "the program changed the protocol without being asked")
+                write!(
+                    f,
+                    "the program answered 101 (Switching Protocols) to a request that did not ask for it"
+                )
             }
-            ResponseError::CutShort => write!(f, "the program broke its answer off"),
+            ResponseError::CutShort => {
+                write!(
+                    f,
+                    "the program closed the connection in the middle of its response"
+                )
+            }
         }
     }
 }
@@ -83,7 +92,7 @@ impl Sink for Exchange {
         status: u16,
         fields: impl Fields<'f>,
     ) -> Result<(), tutti_worker::ResponseHeadError> {
-        Exchange::interim(self, status, fields)
+        unless_too_large(self, Exchange::interim(self, status, fields))
     }
     fn start<'f>(
         &self,
@@ -99,7 +108,7 @@ impl Sink for Exchange {
         Exchange::flush(self);
     }
     fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::ResponseHeadError> {
-        Exchange::trailers(self, fields)
+        unless_too_large(self, Exchange::trailers(self, fields))
     }
     fn is_client_gone(&self) -> bool {
         Exchange::is_client_gone(self)
@@ -144,6 +153,8 @@ impl ResponseParser {
         exchange: &impl Sink,
         head: &mut ResponseHead,
     ) -> Result<bool, ResponseError> {
+        // It may have a part of another response's head.
+        head.reset();
         loop {
             let rest = self.written.get(self.at..).unwrap_or_default();
             let Progress::Complete { length } = head
@@ -367,6 +378,29 @@ mod tests {
             got.contains("]whole[behind ") && !got.contains("chunked"),
             "{got}"
         );
+    }
+
+    /// The part of another response's head was taken for the beginning of this one, and this one's end was never found.
+    #[test]
+    fn responses_whose_heads_come_in_parts_do_not_disturb_each_other() {
+        let mut head = ResponseHead::new();
+        let clients = [RecordingClient::new("GET"), RecordingClient::new("GET")];
+        let mut answers = [ResponseParser::default(), ResponseParser::default()];
+        let begun = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Long: ".to_owned();
+        let long = begun + &"x".repeat(100);
+        for (part, states) in [
+            (long.as_bytes(), [State::Taken, State::Whole]),
+            (b"\r\n\r\nhello", [State::Whole, State::Whole]),
+        ] {
+            answers[0].written.extend_from_slice(part);
+            let first = answers[0].pass_on(&clients[0], &mut head).unwrap();
+            if answers[1].written.is_empty() {
+                answers[1].written.extend_from_slice(WHOLE);
+            }
+            let second = answers[1].pass_on(&clients[1], &mut head).unwrap();
+            assert_eq!([first, second], states);
+        }
+        assert!(clients[0].got.borrow().ends_with("]hello"));
     }
 
     #[test]
