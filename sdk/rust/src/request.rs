@@ -51,10 +51,7 @@ where
 }
 
 /// Reads a streamed body for as long as the service takes it.
-async fn feed(
-    exchange: &Exchange,
-    give: mpsc::Sender<io::Result<Bytes>>,
-) -> Infallible {
+async fn feed(exchange: &Exchange, give: mpsc::Sender<io::Result<Bytes>>) -> Infallible {
     if matches!(exchange.request().body(), BodyRef::Stream { .. })
         && !exchange.request().is_websocket()
     {
