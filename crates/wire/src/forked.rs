@@ -7,16 +7,46 @@
 //! Must never happen: a worker that is marked because its prototype has forked it. Only processes that have become workers mark their forks.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use crate::interrupt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 static WATCH: Once = Once::new();
+/// The signals that the process catches, by their bits, and their handler.
+static CAUGHT: AtomicU64 = AtomicU64::new(0);
+static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn mark() {
     IS_FORKED.store(true, Ordering::Relaxed);
-    interrupt::release_signals();
+    release_signals();
+}
+
+fn bit(signal: i32) -> u64 {
+    1u64.checked_shl(signal.unsigned_abs()).unwrap_or(0)
+}
+
+/// Notes that the process catches this signal with its one handler, which does nothing in a forked process.
+pub(crate) fn note_handler(signal: i32, handler: usize) {
+    HANDLER.store(handler, Ordering::Relaxed);
+    CAUGHT.fetch_or(bit(signal), Ordering::Relaxed);
+}
+
+/// Has the signals end a forked process as they would end any other. A handler of user code stays. Only async-signal-safe functions are
+/// called.
+fn release_signals() {
+    let caught = CAUGHT.load(Ordering::Relaxed);
+    let handler = HANDLER.load(Ordering::Relaxed);
+    for signal in (1..64).filter(|signal| caught & bit(*signal) != 0) {
+        // SAFETY: sigaction is a C struct for which all zeroes is a valid value (`SIG_DFL`, no flags, empty mask).
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: `action` outlives the call.
+        let known = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) } == 0;
+        if known && action.sa_sigaction == handler {
+            // SAFETY: as above.
+            action = unsafe { std::mem::zeroed() };
+            // SAFETY: `action` is initialised and outlives the call.
+            unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        }
+    }
 }
 
 /// Marks the processes that this one forks from now on. A fork that only executes a program (vfork(2), posix_spawn(3)) needs no mark.

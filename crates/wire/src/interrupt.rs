@@ -7,15 +7,14 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crate::descriptors::Descriptors;
+use crate::forked;
 use crate::idle::notify;
 use crate::shared::Shared;
 
 static STOP: AtomicBool = AtomicBool::new(false);
-/// The signals that are caught, by their bits.
-static CAUGHT: AtomicU64 = AtomicU64::new(0);
 static WORKERS: AtomicPtr<Workers> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The workers of this process.
@@ -69,32 +68,9 @@ pub(crate) fn catch(
         if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        CAUGHT.fetch_or(bit(signal), Ordering::Relaxed);
+        forked::note_handler(signal, handler as usize);
     }
     Ok(())
-}
-
-fn bit(signal: i32) -> u64 {
-    1u64.checked_shl(signal.unsigned_abs()).unwrap_or(0)
-}
-
-/// Called in a process that user code has forked, right after the fork: the signals end it as they would end any other process. The
-/// handler would do nothing there. It stays where user code has put its own in its place. Only async-signal-safe functions are called.
-pub(crate) fn release_signals() {
-    let caught = CAUGHT.load(Ordering::Relaxed);
-    let handler: extern "C" fn(libc::c_int) = on_signal;
-    for signal in (1..64).filter(|signal| caught & bit(*signal) != 0) {
-        // SAFETY: sigaction is a C struct for which all zeroes is a valid value (`SIG_DFL`, no flags, empty mask).
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: `action` outlives the call.
-        let known = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) } == 0;
-        if known && action.sa_sigaction == handler as usize {
-            // SAFETY: as above.
-            action = unsafe { std::mem::zeroed() };
-            // SAFETY: `action` is initialised and outlives the call.
-            unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
-        }
-    }
 }
 
 /// Forgets the workers: they have ended.

@@ -13,7 +13,7 @@ use tutti_worker::{BodyRef, ClientGone, Exchange, target};
 
 use crate::body::{Body, Content};
 use crate::error::Error;
-use crate::response::respond;
+use crate::response::{respond, unless_client_goes};
 use crate::websocket;
 
 /// Bytes of a streamed body that are read at once.
@@ -109,15 +109,6 @@ where
         respond(exchange, response).await
     };
     unless_client_goes(exchange, answered).await
-}
-
-/// Runs `work`, and drops it when the client goes.
-pub(crate) async fn unless_client_goes<T>(
-    exchange: &Exchange,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    let mut work = std::pin::pin!(work);
-    unless_gone(exchange, |context| work.as_mut().poll(context)).await?
 }
 
 fn request(

@@ -1,4 +1,4 @@
-//! A service's response on its way to the client. Called for requests and for handshakes that are refused.
+//! A service's response on its way to the client, which may go before. Called for requests and for handshakes.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,6 +10,15 @@ use tutti_worker::log::unless_too_large;
 use tutti_worker::{ClientGone, Exchange};
 
 use crate::error::Error;
+
+/// Runs `work`, and drops it when the client goes.
+pub(crate) async fn unless_client_goes<T>(
+    exchange: &Exchange,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let mut work = pin!(work);
+    unless_gone(exchange, |context| work.as_mut().poll(context)).await?
+}
 
 /// Sends a response of the service.
 pub(crate) async fn respond<B>(

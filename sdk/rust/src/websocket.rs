@@ -25,8 +25,7 @@ use tutti_worker::{ClientGone, Exchange, Incoming, Message, MessageOpcode};
 
 use crate::body::{Body, Content};
 use crate::error::Error;
-use crate::request::unless_client_goes;
-use crate::response::respond;
+use crate::response::{respond, unless_client_goes};
 
 /// Bytes on their way in the pipe, each direction: as much as a ring of the wire holds.
 const PIPE: usize = 64 * 1024;
