@@ -50,12 +50,10 @@ const server = http.createServer((request, response) => {
         response.end('hinted');
     } else if (url.pathname === '/overflow') {
         // More than there is room for around a head.
-        const large = 'a'.repeat(20000);
-        response.writeEarlyHints({ link: `</${large}.css>; rel=preload` });
-        response.writeEarlyHints({ link: '</b.css>; rel=preload', 'x-large': large });
-        response.writeHead(200, { Trailer: 'X-Large' });
+        response.writeEarlyHints({ link: `</${'a'.repeat(20000)}.css>; rel=preload` });
+        response.writeHead(200, { Trailer: 'X-Large', 'X-Own': 'a'.repeat(13000) });
         response.write('whole');
-        response.addTrailers({ 'X-Large': large });
+        response.addTrailers({ 'X-Large': 'a'.repeat(4000) });
         response.end();
     } else if (url.pathname === '/crash') {
         process.exit(7);
