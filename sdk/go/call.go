@@ -159,16 +159,6 @@ func (c *call) attend() {
 	}
 }
 
-// tellLeaving is for those that would go on for ever.
-func (c *call) tellLeaving() {
-	c.mu.Lock()
-	socket := c.socket
-	c.mu.Unlock()
-	if socket != nil {
-		socket.tellLeaving()
-	}
-}
-
 // isGone says whether the client has gone; attend tells the handler, soon if it has not yet. With the lock held.
 func (c *call) isGone() bool {
 	return atomic.LoadUint32(c.worker.segment.u32(c.at+atClientGone)) != 0

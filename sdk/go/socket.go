@@ -29,8 +29,6 @@ type socket struct {
 	headPlace [14]byte
 	left      uint64
 	inMessage bool
-	// The process is to end: the program gets the close frame of a client that goes away.
-	leaving, toldLeaving bool
 	// The client has gone without a close.
 	vanished bool
 
@@ -55,7 +53,6 @@ const (
 	// As net/http's own limit for heads.
 	maxAnswer = 1 << 20
 
-	closeGoingAway = 1001
 	// The code of a close that was none; no frame has it (RFC 6455, 7.4.1).
 	closeAbnormal = 1006
 )
@@ -146,17 +143,11 @@ func (s *socket) nextPiece() error {
 		s.frame(head[4], head[5]&1 != 0, length)
 		s.left = length
 		return nil
-	case s.leaving && !s.toldLeaving:
-		s.toldLeaving = true
-		s.frame(opClose, true, 2)
-		s.head = binary.BigEndian.AppendUint16(s.head, closeGoingAway)
-		return nil
 	case isFinished || c.isGone():
 		return io.EOF
 	}
 	return c.await(waitsForData, &c.data, &s.readLimit, func() bool {
-		return atomic.LoadUint64(written) != c.position || atomic.LoadUint32(finished) != 0 || c.isGone() ||
-			s.leaving && !s.toldLeaving || s.closed
+		return atomic.LoadUint64(written) != c.position || atomic.LoadUint32(finished) != 0 || c.isGone() || s.closed
 	})
 }
 
@@ -354,13 +345,6 @@ func (s *socket) Close() error {
 	return nil
 }
 
-func (s *socket) tellLeaving() {
-	s.call.mu.Lock()
-	s.leaving = true
-	s.call.data.ring()
-	s.call.mu.Unlock()
-}
-
 // frameParser takes a server's frames apart.
 type frameParser struct {
 	head    [10]byte
@@ -475,7 +459,7 @@ func newRefusal(c *call) *refusal {
 	go func() {
 		defer close(r.done)
 		how := uint32(endAborted)
-		if c.response.relay(reader) == nil {
+		if c.relay(reader) == nil {
 			how = endWhole
 		}
 		reader.CloseWithError(io.ErrClosedPipe)
@@ -490,15 +474,16 @@ func (r *refusal) Close() error {
 	return err
 }
 
-// relay sends a response that comes as bytes.
-func (w *response) relay(source io.Reader) error {
-	answer, err := http.ReadResponse(bufio.NewReader(source), w.request)
+// relay sends a response that comes as bytes. It has a response of its own: the handler may still use the one that was taken over.
+func (c *call) relay(source io.Reader) error {
+	answer, err := http.ReadResponse(bufio.NewReader(source), c.response.request)
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
+	w := &response{interims: c.response.interims}
+	w.init(c, c.response.request)
 	w.header = answer.Header
-	w.hijacked = false
 	w.setStatus(answer.StatusCode)
 	if _, err := io.Copy(struct{ io.Writer }{w}, answer.Body); err != nil {
 		return err

@@ -197,6 +197,33 @@ func TestSocketMayRefuse(t *testing.T) {
 	}
 }
 
+// The end of the handler ended the response, too, as if it were the handler's own.
+func TestSocketMayRefuseAfterItsHandlerHasReturned(t *testing.T) {
+	half := strings.Repeat("x", 40<<10)
+	begun, returned := make(chan bool), make(chan bool)
+	r := takeOver(t, func(conn net.Conn, _ *bufio.ReadWriter, _ *http.Request) {
+		io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 81920\r\n\r\n"+half)
+		<-begun
+		go func() {
+			<-returned
+			io.WriteString(conn, half)
+			conn.Close()
+		}()
+	})
+	r.queue(1, handshake())
+	r.wait("the head", func() bool { return atomic.LoadUint32(r.s.u32(r.s.slotAt(1)+atHeadPlace)) != 0 })
+	close(begun)
+	r.wait("the handler to return", func() bool {
+		r.w.idle.mu.Lock()
+		defer r.w.idle.mu.Unlock()
+		return len(r.w.idle.waiting) == 1
+	})
+	close(returned)
+	if got := r.response(1); got.body != half+half || got.end != endWhole {
+		t.Errorf("%d bytes, end %d", len(got.body), got.end)
+	}
+}
+
 func TestSocketRefusesWhatIsNoFrame(t *testing.T) {
 	for _, frame := range []string{"\xc1\x00", "\x81\x80", "\x83\x00", "\x80\x00", "\x8b\x00", "\x09\x00", "\x89\x7e\x00\x80", "\x82\xff\x00\x00\x00\x00\x00\x00\x00\x01"} {
 		r := takeOver(t, func(conn net.Conn, _ *bufio.ReadWriter, _ *http.Request) {
@@ -252,21 +279,22 @@ func (r *fakeRouter) leavesAfter(requests uint64) {
 	atomic.StoreUint64(r.s.u64(r.s.workerAt(1)+atRequestLimit), requests)
 }
 
-func TestSocketsAreToldThatTheProcessLeavesByItself(t *testing.T) {
+// The router finds by `ready` that the process takes no more, and starts another one.
+func TestProcessThatReachesItsLimitSaysSoAndKeepsItsSockets(t *testing.T) {
+	said := make(chan bool)
 	r := takeOver(t, func(conn net.Conn, _ *bufio.ReadWriter, _ *http.Request) {
 		defer conn.Close()
 		io.WriteString(conn, accepted)
-		got := make([]byte, 8)
-		io.ReadFull(conn, got)
-		if string(got) != "\x88\x82\x00\x00\x00\x00\x03\xe9" {
-			t.Errorf("%q", got)
-		}
-		conn.Write([]byte("\x88\x02\x03\xe9"))
+		<-said
+		conn.Write([]byte("\x81\x02hi\x88\x02\x03\xe8"))
 	})
 	r.leavesAfter(1)
 	r.queue(1, handshake())
 	r.wait("the handshake", func() bool { return atomic.LoadUint32(r.s.u32(r.s.slotAt(1)+atHeadPlace)) != 0 })
-	if got := r.response(1); got.body != string(piece(8, 1, "\x03\xe9")) || got.end != endWhole {
+	r.wait("the process to say so", func() bool { return atomic.LoadUint32(r.s.u32(r.s.workerAt(1)+atReady)) == 0 })
+	close(said)
+	want := string(piece(1, 1, "hi")) + string(piece(8, 1, "\x03\xe8"))
+	if got := r.response(1); got.body != want || got.end != endWhole {
 		t.Errorf("%+v", got)
 	}
 	<-r.done

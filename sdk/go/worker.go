@@ -213,10 +213,9 @@ func (w *worker) takeTurn(uintptr) bool {
 	}
 }
 
-func (w *worker) isToldToLeave() bool { return w.told.Load() || w.isReplaced() }
-
-// isReplaced is true if the server asks the process to leave.
-func (w *worker) isReplaced() bool { return atomic.LoadUint32(w.segment.u32(w.entry+atQuit)) != 0 }
+func (w *worker) isToldToLeave() bool {
+	return w.told.Load() || atomic.LoadUint32(w.segment.u32(w.entry+atQuit)) != 0
+}
 
 func (w *worker) isDone() bool { return w.leaving.Load() && w.open.Load() == 0 }
 
@@ -230,15 +229,8 @@ func (w *worker) mustLeave() bool {
 			return false
 		}
 		w.leaving.Store(true)
-		// Without another process in its place, calls that would go on for ever are notified. A process that is replaced
-		// keeps them, and the router ends them when its time is over.
-		if !w.isReplaced() {
-			for index := range w.calls {
-				if c := w.calls[index].Load(); c != nil {
-					c.tellLeaving()
-				}
-			}
-		}
+		// The router starts another process if this one does not end soon.
+		atomic.StoreUint32(w.segment.u32(w.entry+atReady), 0)
 	}
 	return true
 }

@@ -340,9 +340,6 @@ module.exports = function take(library, server, client) {
         relay() {
             library.relay();
         },
-        closeAll() {
-            for (const channel of channels) if (channel !== undefined) channel.destroy();
-        },
     };
 
     // The parser that Node.js gives a connection of this server, and the numbers of its callbacks. Throws where they are not as we know them.

@@ -238,7 +238,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("sdk/ruby", &["options", "sdk/seam", "worker", "sys"]),
     ("sdk/seam", &["worker", "http"]),
-    ("sdk/rust", &["worker", "wire", "sys", "testkit"]),
+    (
+        "sdk/rust",
+        &["sdk/event-loop", "worker", "wire", "sys", "testkit"],
+    ),
     (
         "sdk/wasm",
         &["dialer", "options", "sdk/event-loop", "worker", "sys"],

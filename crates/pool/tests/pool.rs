@@ -668,10 +668,8 @@ fn a_late_worker_is_replaced_at_once_and_may_finish() {
     spec.common.limits.timeout = OptionalLimit(Some(SHORT));
     let app = pool.app(spec.clone());
     let (pid, _) = pid_of(&pool, &app);
-    let gate = Gate::new();
-    assert_eq!(pool.get(&app, &gate.target()).unwrap_err().status(), 504);
-    // It has a second to finish, and ends then.
-    gate.open();
+    // It has a second to finish, which this test must not use up, and ends then.
+    assert_eq!(pool.get(&app, "/gone").unwrap_err().status(), 504);
     pool.lift_timeout(&spec);
     wait_until("another one is idle", || app.status().idle == 1);
     assert_ne!(pid_of(&pool, &app).0, pid);
@@ -1743,6 +1741,41 @@ fn loops_hold_many_requests_and_are_replaced_without_losing_any() {
         pool.get(&app, "/hello").unwrap().text(),
         "Hello from a loop"
     );
+}
+
+/// It counted as a running process until its last request ended, and a response without an end stopped the application.
+#[test]
+fn a_loop_at_its_limit_of_requests_is_replaced_while_one_goes_on() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    spec.common.limits.requests = OptionalLimit(Some(2));
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow = pool.begin(&app, &gate.target());
+    wait_until("it has begun", || app.status().active == 1);
+    let (first, _) = pid_of(&pool, &app);
+    assert_ne!(pid_of(&pool, &app).0, first);
+    assert!(signal::exists(first));
+    gate.open();
+    assert_eq!(slow.wait().unwrap().text(), "waited");
+    wait_until("it has ended", || !signal::exists(first));
+    assert_eq!(app.status().restarts, 0);
+}
+
+#[test]
+fn a_loop_at_its_limit_of_requests_has_the_drain_time() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    spec.common.limits.requests = OptionalLimit(Some(1));
+    spec.common.limits.drain_timeout = OptionalLimit(Some(Duration::from_millis(200)));
+    let app = pool.app(spec);
+    let endless = pool.begin(&app, "/stuck");
+    assert_eq!(
+        refusal(endless.wait().unwrap_err()),
+        (504, ExchangeError::Drained)
+    );
+    pool.log
+        .wait_for("is draining and still serving `GET /stuck`");
 }
 
 #[test]

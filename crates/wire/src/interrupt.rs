@@ -7,9 +7,10 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crate::descriptors::Descriptors;
+use crate::forked;
 use crate::idle::notify;
 use crate::shared::Shared;
 
@@ -26,23 +27,6 @@ struct Workers {
 /// True if a termination signal has arrived.
 pub(crate) fn is_stopping() -> bool {
     STOP.load(Ordering::Relaxed)
-}
-
-/// True if the router has asked any worker of this process to end. It asks one after the other, and the first one that ends has
-/// [stopped](stop) the others by then.
-pub(crate) fn is_asked_to_quit() -> bool {
-    // Behind the load of `STOP`: what the worker that has stopped this one was asked is seen here.
-    fence(Ordering::Acquire);
-    let workers = WORKERS.load(Ordering::Acquire);
-    // SAFETY: null, or a value that `catch` has leaked: it is never freed or changed.
-    let Some(workers) = (unsafe { workers.as_ref() }) else {
-        return false;
-    };
-    let mut entries = workers
-        .numbers
-        .clone()
-        .map(|number| workers.shared.worker(number));
-    entries.any(|entry| entry.is_some_and(|entry| entry.control.quit.load(Ordering::Relaxed) != 0))
 }
 
 /// Ends all workers of this process gracefully, as a signal does.
@@ -84,6 +68,7 @@ pub(crate) fn catch(
         if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
             return Err(io::Error::last_os_error());
         }
+        forked::note_handler(signal, handler as usize);
     }
     Ok(())
 }

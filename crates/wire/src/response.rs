@@ -168,7 +168,7 @@ pub enum ResponseHeadError {
     #[error("status {0} is outside 200 to 599")]
     Status(u16),
     /// Not 102 to 199.
-    #[error("status {0} of an interim answer is outside 102 to 199")]
+    #[error("interim response with status {0}: it must be 102 to 199")]
     Interim(u16),
     /// More than head area and ring can hold.
     #[error("response head of {0} bytes is too large")]

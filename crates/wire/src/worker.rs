@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use self::class::Class;
-use self::core::{Core, has_reached_limit, is_asked_to_quit};
+use self::core::Core;
 pub use self::detached::Detached;
 pub use self::exchange::{ClientGone, Exchange};
 pub use self::messages::{Incoming, Message};
@@ -286,20 +286,6 @@ impl Worker {
     /// True if the worker must end: the router or a signal asked for it, or it has reached its limit of requests.
     pub fn must_stop(&self) -> bool {
         self.has_to_end || self.core.must_stop()
-    }
-
-    /// True if the router has asked its process to end: it has been replaced already, or will be at once.
-    pub fn is_asked_to_quit(&self) -> bool {
-        self.core.entry().is_some_and(is_asked_to_quit) || interrupt::is_asked_to_quit()
-    }
-
-    /// True if it ends because it has reached its limit of requests, so that it is replaced only after its end.
-    pub fn leaves_by_itself(&self) -> bool {
-        self.core.entry().is_some_and(|entry| {
-            (self.has_to_end || has_reached_limit(entry))
-                && !is_asked_to_quit(entry)
-                && !interrupt::is_stopping()
-        })
     }
 
     /// Waits for a request. `None`: the process should exit. No request is ever claimed and then dropped. A process that user code has

@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use tutti_options::logging::Level;
 use tutti_sys::{log_line, process};
+use tutti_wire::ResponseHeadError;
+use tutti_wire::layout::HEAD_CAPACITY;
 use tutti_wire::worker::Exchange;
 
 static APPLICATION: OnceLock<String> = OnceLock::new();
@@ -21,6 +23,25 @@ pub fn title(exchange: &Exchange) -> String {
     let request = exchange.request();
     let text = String::from_utf8_lossy;
     format!("{} {}", text(request.method()), text(request.target()))
+}
+
+/// Goes on with a response if `sent` says that an interim response or its trailer fields do not fit beside its head, because it is whole
+/// without them. Logs that, once for each response.
+pub fn unless_too_large(
+    exchange: &Exchange,
+    sent: Result<(), ResponseHeadError>,
+) -> Result<(), ResponseHeadError> {
+    let Err(ResponseHeadError::TooLarge(length)) = sent else {
+        return sent;
+    };
+    if exchange.is_overflow_news() {
+        let message = format!(
+            "{}: {length} bytes of an interim response or of trailer fields are not sent: these and the head have {HEAD_CAPACITY} bytes together",
+            title(exchange)
+        );
+        line(Level::Warn, "", message.as_bytes());
+    }
+    Ok(())
 }
 
 /// Writes `kind` and `message` at `level` in the format of the daemon's log. Each line of a message (a stack trace) gets the whole head:

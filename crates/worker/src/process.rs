@@ -294,11 +294,6 @@ impl Thread {
         self.course.leave(&mut self.worker);
     }
 
-    /// True if the router has asked the process to end. Otherwise the process is replaced only after its end.
-    pub fn is_asked_to_quit(&self) -> bool {
-        self.worker.is_asked_to_quit()
-    }
-
     /// Its requests, for a loop that takes them from there.
     fn requests(&mut self) -> Requests<'_> {
         Requests {

@@ -24,7 +24,7 @@ use tutti_sys::process::Ended;
 use tutti_sys::{lifeline, memfd, priority, proc, process, seqpacket, signal, spawn, title};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
-    MAX_MESSAGE, MODULE_VARIABLE, Start, ToPrototype, decode,
+    MAX_MESSAGE, MODULE_VARIABLE, Start, ToPrototype, decode, encode,
 };
 use tutti_wire::worker::{Attached, Descriptors};
 
@@ -413,7 +413,13 @@ impl Prototype<'_> {
 
     /// Forks; in the new process it returns its numbers.
     fn fork_worker(&mut self, numbers: Range<u32>) -> io::Result<Option<Range<u32>>> {
-        let (go, permit) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (go, permit) = match pipe_with(PipeFlags::CLOEXEC) {
+            Ok(pipe) => pipe,
+            Err(error) => {
+                let message = format!("making a pipe for the new process: {error}");
+                return self.fork_failed(numbers.start, message).map(|()| None);
+            }
+        };
         let (before, after) = self.around_fork;
         before();
         let forked = (self.fork)();
@@ -434,7 +440,11 @@ impl Prototype<'_> {
         };
         let worker = numbers.start;
         if self.watch_process(pid, numbers)? {
-            send(self.control, &FromPrototype::Forked { worker, pid })?;
+            // A process id of a pid namespace is meaningless outside. The receiver's kernel translates the pidfd.
+            let child = self.workers.get(&pid).filter(|_| process::id() == 1);
+            let pidfds: Vec<_> = child.iter().map(|child| child.pidfd.as_fd()).collect();
+            let forked = FromPrototype::Forked { worker, pid };
+            seqpacket::send(self.control.as_fd(), &encode(&forked), &pidfds)?;
             // A child that has ended already does not read it.
             let _ = rustix::io::write(&permit, b"1");
         }

@@ -42,17 +42,15 @@ pub(crate) fn send_warnings(control: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a message; one about a process carries its pidfd where process ids differ.
+/// Sends a message; one of a process about itself carries its pidfd where process ids differ.
 pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()> {
-    // A process id of a pid namespace is meaningless outside. The receiver's kernel translates the pidfd that is sent along. The process
-    // still exists: it is the sender, or a child not reaped yet.
+    // A process id of a pid namespace is meaningless outside, so nothing is sent without the pidfd, which the receiver's kernel translates.
     let new = match message {
-        FromPrototype::Forked { pid, .. } if process::id() == 1 => process::pidfd(*pid).ok(),
         // Not for a child: the receiver knows its process id since it was forked.
         FromPrototype::WorkerReady { pid, .. } | FromPrototype::WorkerFailed { pid, .. }
             if *pid == process::id() && process::parent() == 1 =>
         {
-            process::pidfd(*pid).ok()
+            Some(process::pidfd(*pid)?)
         }
         _ => None,
     };

@@ -9,7 +9,9 @@
 mod support;
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::path::Path;
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use support::{launch, start};
 use tutti_sys::process::Ended;
 use tutti_sys::{seqpacket, signal};
@@ -297,6 +299,36 @@ fn all_end_with_the_router() {
     pool.control = other;
     assert_eq!(pool.wait_for_end(), Ended::Code(0));
     pids.into_iter().for_each(wait_until_gone);
+}
+
+/// The prototype ended.
+#[test]
+fn a_shortage_of_descriptors_costs_one_fork_only() {
+    let pool = launch(&start());
+    assert_eq!(pool.receive(), FromPrototype::Ready);
+    let prototype = Pid::from_raw(pool.pid);
+    let before = getrlimit(Resource::Nofile);
+    let folder = format!("/proc/{}/fd", pool.pid);
+    let is_free = |number: &u64| !Path::new(&format!("{folder}/{number}")).exists();
+    let lowest = (0..).find(is_free);
+    let limit = Rlimit {
+        current: lowest,
+        ..before
+    };
+    prlimit(prototype, Resource::Nofile, limit).unwrap();
+    pool.send(&ToPrototype::Fork {
+        worker: 0,
+        threads: NonZeroU32::MIN,
+    });
+    match pool.receive() {
+        FromPrototype::ForkFailed { worker: 0, message } => {
+            assert!(message.contains("Too many open files"), "{message}");
+        }
+        other => panic!("unexpected: {other:?}"),
+    }
+    prlimit(prototype, Resource::Nofile, before).unwrap();
+    pool.fork(0);
+    assert_eq!(pool.get("/hello"), "Hello from a worker\n");
 }
 
 #[test]

@@ -26,7 +26,7 @@
 // Not now: attention tells when. Event loops only.
 #define TUTTI_AGAIN -2
 
-// An argument makes no sense: NULL, a status that does not exist, a field name that is none, a head sent twice.
+// An invalid argument (NULL, a status that does not exist, a field name that is no token), or a call in the wrong state (a second head).
 #define TUTTI_INVALID -3
 
 // The system refused: reading the body failed, or there is no such facility.
@@ -64,7 +64,7 @@ typedef enum tutti_text {
 
 // A number of a request.
 typedef enum tutti_number {
-  // The minor version of HTTP/1: 0 or 1; 2 of HTTP/2.
+  // 0 for HTTP/1.0, 1 for HTTP/1.1, 2 for HTTP/2, 3 for HTTP/3.
   TUTTI_VERSION_MINOR = 0,
   // 1 on an encrypted connection.
   TUTTI_TLS = 1,
@@ -106,11 +106,11 @@ typedef struct tutti_process tutti_process;
 // A thread that serves requests.
 typedef struct tutti_worker tutti_worker;
 
-// Bytes that belong to the library. Where the text of a request is meant they are followed by a NUL that `length` does not count.
+// Bytes that belong to the library. Those of a request's texts are followed by a NUL that `length` does not count.
 typedef struct tutti_bytes {
   // The first byte; never NULL.
   const uint8_t *data;
-  // The number of fields.
+  // The number of bytes.
   size_t length;
 } tutti_bytes;
 
@@ -152,7 +152,8 @@ ptrdiff_t tutti_body_read(struct tutti_exchange *exchange,
                           bool wait);
 
 // Sets status and fields of the response, once, before anything is written: 200 to 599, or 101 to accept a WebSocket.
-// TUTTI_INVALID: a status or a field that may not be sent, or they were set before.
+// TUTTI_INVALID: a status or a field that may not be sent, or they were set before. TUTTI_TOO_LARGE: the fields take more than 64 KiB;
+// others can be set then.
 //
 // # Safety
 // `exchange` is NULL or this thread's and has not ended; `count` fields from `fields` are readable, with all they point to.
@@ -161,9 +162,9 @@ int32_t tutti_response_start(struct tutti_exchange *exchange,
                              const struct tutti_field *fields,
                              size_t count);
 
-// Sends an answer that another follows, at once and before tutti_response_start: 103 (Early Hints), say, with a field `Link`; 102 to
+// Sends an interim (1xx) response, at once and before tutti_response_start: 103 (Early Hints), say, with a field `Link`; 102 to
 // 199, as often as wanted. A client that does not take it (`settings.http.early_hints`) gets the response only. TUTTI_INVALID: a status or a
-// field that may not be sent, or the response has been started. TUTTI_TOO_LARGE: these answers, the head and the trailer fields of a
+// field that may not be sent, or the response has been started. TUTTI_TOO_LARGE: interim responses, the head and the trailer fields of a
 // response share 16 KiB. What fails sends nothing, and the response can go on.
 //
 // # Safety
@@ -173,7 +174,7 @@ int32_t tutti_response_interim(struct tutti_exchange *exchange,
                                const struct tutti_field *fields,
                                size_t count);
 
-// Sets the fields behind the body, between tutti_response_start and tutti_exchange_finish, with which they leave; a second call
+// Sets the trailer fields, between tutti_response_start and tutti_exchange_finish, with which they leave; a second call
 // replaces those of the first. They reach clients of HTTP/2 and 3, and those of HTTP/1.1 that say `TE: trailers` if the head had no
 // `Content-Length`; the head must name them in a field `Trailer`, unless the client has HTTP/2 or 3 and there is no `Content-Length`. Fields
 // that are to be known before the body (framing, authentication, cookies; RFC 9110, section 6.5.1) reach no client. TUTTI_INVALID: a field
@@ -325,7 +326,8 @@ void tutti_worker_free(struct tutti_worker *worker);
 // `worker` is NULL or this thread's, from tutti_worker_take.
 struct tutti_exchange *tutti_worker_next(struct tutti_worker *worker);
 
-// True if the worker is to leave. An event loop ends its WebSockets then, and itself when its exchanges have ended.
+// True if the worker is to leave. An event loop ends when its exchanges have ended, WebSockets too: the server bounds the time for that
+// (`limits.drain_timeout`).
 //
 // # Safety
 // `worker` is NULL or this thread's, from tutti_worker_take.

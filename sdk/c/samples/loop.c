@@ -20,14 +20,6 @@ struct task {
 };
 
 static struct task tasks[MOST];
-static uint32_t news[MOST];
-static size_t news_count;
-
-static void note(uint32_t slot, void *data) {
-    (void)data;
-    if (news_count < MOST)
-        news[news_count++] = slot;
-}
 
 static void end(struct task *task, int is_whole) {
     tutti_message_free(task->message);
@@ -114,6 +106,17 @@ static void advance(struct task *task) {
         echo_body(task);
 }
 
+/* Called for each slot with news, also for those whose exchange has ended. */
+static void news(uint32_t slot, void *data) {
+    size_t index;
+    (void)data;
+    for (index = 0; index < MOST; index++)
+        if (tasks[index].exchange != NULL && tutti_exchange_slot(tasks[index].exchange) == slot) {
+            advance(&tasks[index]);
+            return;
+        }
+}
+
 static void begin(struct tutti_exchange *exchange) {
     size_t free_place = 0;
     while (free_place < MOST && tasks[free_place].exchange != NULL)
@@ -140,21 +143,12 @@ int main(void) {
     tutti_process_ready(process);
     for (;;) {
         struct tutti_exchange *exchange;
-        size_t index, other, open = 0;
-        news_count = 0;
-        tutti_worker_attention(worker, note, NULL);
-        for (index = 0; index < news_count; index++)
-            for (other = 0; other < MOST; other++)
-                if (tasks[other].exchange != NULL &&
-                    tutti_exchange_slot(tasks[other].exchange) == news[index])
-                    advance(&tasks[other]);
+        size_t index, open = 0;
+        tutti_worker_attention(worker, news, NULL);
         while ((exchange = tutti_worker_try_next(worker)) != NULL)
             begin(exchange);
-        for (other = 0; other < MOST; other++) {
-            if (tasks[other].exchange != NULL && tutti_worker_must_stop(worker) && tasks[other].is_socket)
-                end(&tasks[other], 1);
-            open += tasks[other].exchange != NULL;
-        }
+        for (index = 0; index < MOST; index++)
+            open += tasks[index].exchange != NULL;
         if (tutti_worker_must_stop(worker) && open == 0)
             break;
         if (tutti_worker_prepare_sleep(worker)) {

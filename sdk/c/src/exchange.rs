@@ -77,7 +77,8 @@ pub unsafe extern "C" fn tutti_body_read(
 }
 
 /// Sets status and fields of the response, once, before anything is written: 200 to 599, or 101 to accept a WebSocket.
-/// TUTTI_INVALID: a status or a field that may not be sent, or they were set before.
+/// TUTTI_INVALID: a status or a field that may not be sent, or they were set before. TUTTI_TOO_LARGE: the fields take more than 64 KiB;
+/// others can be set then.
 ///
 /// # Safety
 /// `exchange` is NULL or this thread's and has not ended; `count` fields from `fields` are readable, with all they point to.
@@ -89,22 +90,16 @@ pub unsafe extern "C" fn tutti_response_start(
     count: usize,
 ) -> i32 {
     // SAFETY: by the contract of this function.
-    let Some(exchange) = (unsafe { exchange.as_ref() }) else {
-        return TUTTI_INVALID;
-    };
-    guard(TUTTI_FAULT, || {
-        // SAFETY: by the contract of this function.
-        let fields = unsafe { fields_in(fields, count) };
-        match fields.map(|fields| exchange.0.start(status, fields)) {
-            Some(Ok(())) => TUTTI_OK,
-            _ => TUTTI_INVALID,
-        }
-    })
+    unsafe {
+        send_fields(exchange, fields, count, |exchange, fields| {
+            exchange.start(status, fields)
+        })
+    }
 }
 
-/// Sends an answer that another follows, at once and before tutti_response_start: 103 (Early Hints), say, with a field `Link`; 102 to
+/// Sends an interim (1xx) response, at once and before tutti_response_start: 103 (Early Hints), say, with a field `Link`; 102 to
 /// 199, as often as wanted. A client that does not take it (`settings.http.early_hints`) gets the response only. TUTTI_INVALID: a status or a
-/// field that may not be sent, or the response has been started. TUTTI_TOO_LARGE: these answers, the head and the trailer fields of a
+/// field that may not be sent, or the response has been started. TUTTI_TOO_LARGE: interim responses, the head and the trailer fields of a
 /// response share 16 KiB. What fails sends nothing, and the response can go on.
 ///
 /// # Safety
@@ -124,7 +119,7 @@ pub unsafe extern "C" fn tutti_response_interim(
     }
 }
 
-/// Sets the fields behind the body, between tutti_response_start and tutti_exchange_finish, with which they leave; a second call
+/// Sets the trailer fields, between tutti_response_start and tutti_exchange_finish, with which they leave; a second call
 /// replaces those of the first. They reach clients of HTTP/2 and 3, and those of HTTP/1.1 that say `TE: trailers` if the head had no
 /// `Content-Length`; the head must name them in a field `Trailer`, unless the client has HTTP/2 or 3 and there is no `Content-Length`. Fields
 /// that are to be known before the body (framing, authentication, cookies; RFC 9110, section 6.5.1) reach no client. TUTTI_INVALID: a field
@@ -147,7 +142,7 @@ pub unsafe extern "C" fn tutti_response_trailers(
     }
 }
 
-/// Hands the caller's fields, which go around a response, to `send`.
+/// Hands the caller's fields to `send`.
 ///
 /// # Safety
 /// As for the functions that the caller knows.

@@ -20,13 +20,13 @@ pub mod request;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes that belong to the library. Where the text of a request is meant they are followed by a NUL that `length` does not count.
+/// Bytes that belong to the library. Those of a request's texts are followed by a NUL that `length` does not count.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct tutti_bytes {
     /// The first byte; never NULL.
     pub data: *const u8,
-    /// The number of fields.
+    /// The number of bytes.
     pub length: usize,
 }
 
@@ -63,7 +63,7 @@ pub const TUTTI_OK: i32 = 0;
 pub const TUTTI_GONE: i32 = -1;
 /// Not now: attention tells when. Event loops only.
 pub const TUTTI_AGAIN: i32 = -2;
-/// An argument makes no sense: NULL, a status that does not exist, a field name that is none, a head sent twice.
+/// An invalid argument (NULL, a status that does not exist, a field name that is no token), or a call in the wrong state (a second head).
 pub const TUTTI_INVALID: i32 = -3;
 /// The system refused: reading the body failed, or there is no such facility.
 pub const TUTTI_SYSTEM: i32 = -4;

@@ -195,7 +195,8 @@ pub unsafe extern "C" fn tutti_worker_next(worker: *mut tutti_worker) -> *mut tu
     tutti_exchange::hand_out(guard(None, || worker.0.next_request()))
 }
 
-/// True if the worker is to leave. An event loop ends its WebSockets then, and itself when its exchanges have ended.
+/// True if the worker is to leave. An event loop ends when its exchanges have ended, WebSockets too: the server bounds the time for that
+/// (`limits.drain_timeout`).
 ///
 /// # Safety
 /// `worker` is NULL or this thread's, from tutti_worker_take.

@@ -35,7 +35,7 @@ pub enum tutti_text {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum tutti_number {
-    /// The minor version of HTTP/1: 0 or 1; 2 of HTTP/2.
+    /// 0 for HTTP/1.0, 1 for HTTP/1.1, 2 for HTTP/2, 3 for HTTP/3.
     TUTTI_VERSION_MINOR = 0,
     /// 1 on an encrypted connection.
     TUTTI_TLS = 1,

@@ -40,7 +40,7 @@ static const struct tutti_field bad[] = {
 enum { BAD = sizeof bad / sizeof *bad };
 
 /* More than answers before a head, head and trailers have room for together. */
-static uint8_t large[17000];
+static uint8_t large[70000];
 
 static void refuses_nonsense(void) {
     struct tutti_field field;
@@ -85,7 +85,7 @@ static void refuses_nonsense(void) {
     CHECK(tutti_message_send(NULL, TUTTI_MESSAGE_TEXT, &byte, 1, true) == TUTTI_INVALID);
 }
 
-/* Answers before the head. Whatever is refused leaves everything as it was. */
+/* Interim responses. Whatever is refused leaves everything as it was. */
 static void hint(struct tutti_exchange *exchange) {
     struct tutti_field link = {text("Link"), text("</a.css>")}, much = {text("X"), {large, sizeof large}};
     int index;
@@ -102,7 +102,7 @@ static void hint(struct tutti_exchange *exchange) {
     CHECK(tutti_response_trailers(exchange, &link, 1) == TUTTI_INVALID);
 }
 
-/* Fields behind the body. */
+/* Trailer fields. */
 static void trail(struct tutti_exchange *exchange) {
     struct tutti_field first = {text("X-First"), text("1")}, much = {text("X"), {large, sizeof large}};
     struct tutti_field both[] = {{text("X-Sum"), text("5")}, {text("X-Empty"), {NULL, 0}}};
@@ -121,6 +121,7 @@ static void serve(struct tutti_exchange *exchange) {
     struct tutti_field field;
     uint8_t body[16];
     const uint8_t name[] = "X-NAME";
+    struct tutti_field much = {text("X"), {large, sizeof large}};
     int index;
     CHECK(equals(tutti_request_text(exchange, TUTTI_METHOD), "PUT"));
     CHECK(equals(tutti_request_text(exchange, TUTTI_PATH), "/a b"));
@@ -150,6 +151,7 @@ static void serve(struct tutti_exchange *exchange) {
     for (index = 0; index < BAD; index++)
         CHECK(tutti_response_start(exchange, 200, &bad[index], 1) == TUTTI_INVALID);
     CHECK(tutti_response_start(exchange, 200, NULL, 1) == TUTTI_INVALID);
+    CHECK(tutti_response_start(exchange, 200, &much, 1) == TUTTI_TOO_LARGE);
     CHECK(tutti_response_start(exchange, 201, NULL, 0) == TUTTI_OK);
     CHECK(tutti_response_start(exchange, 200, NULL, 0) == TUTTI_INVALID);
     trail(exchange);

@@ -21,8 +21,6 @@ struct EventLoop {
     /// The task that takes requests.
     taker: Option<Waker>,
     sleeps: bool,
-    /// Its requests are as many as it may have, and the router has not told it to leave.
-    leaves_by_itself: bool,
 }
 
 thread_local! {
@@ -37,7 +35,6 @@ pub(crate) fn enter(worker: Worker) {
         tasks: Vec::new(),
         taker: None,
         sleeps: false,
-        leaves_by_itself: false,
     }));
 }
 
@@ -49,21 +46,7 @@ pub(crate) fn leave() {
 impl EventLoop {
     fn take(&mut self) -> Option<Exchange> {
         self.tell();
-        let next = self.worker.try_next();
-        if next.is_none() {
-            self.leave_if_due();
-        }
-        next
-    }
-
-    /// Has exchanges that would last for ever look whether the worker leaves of its own accord.
-    fn leave_if_due(&mut self) {
-        if !self.leaves_by_itself && self.worker.leaves_by_itself() {
-            self.leaves_by_itself = true;
-            for task in self.tasks.iter().flatten() {
-                task.wake_by_ref();
-            }
-        }
+        self.worker.try_next()
     }
 
     /// Wakes the tasks of exchanges with news.
@@ -140,11 +123,6 @@ pub async fn next_request() -> Option<Exchange> {
 /// True if the worker has to leave.
 pub fn is_leaving() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_none_or(|this| this.worker.must_stop()))
-}
-
-/// True if the worker leaves of its own accord: no other takes its place before it has ended, so nothing may keep it that has no end.
-pub fn leaves_by_itself() -> bool {
-    CURRENT.with_borrow(|current| current.as_ref().is_some_and(|this| this.leaves_by_itself))
 }
 
 /// Has the task that takes requests look again.

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use jni_sys::{JNI_FALSE, JNI_TRUE, JNIEnv, jboolean, jbyteArray, jclass, jint, jlong, jobject};
-use tutti_http::websocket::close_code;
 use tutti_worker::log::line;
 use tutti_worker::{
     ClientGone, Detached, Exchange, Level, Process, Served, Thread, UnstartedThread,
@@ -64,7 +63,7 @@ pub(crate) fn natives() -> Vec<Native> {
     vec![
         native(c"begin", c"()J", begin as *mut c_void),
         native(c"next", c"(J)[B", next as *mut c_void),
-        native(c"end", c"(J)Z", end as *mut c_void),
+        native(c"end", c"(J)V", end as *mut c_void),
         native(
             c"send",
             c"(J[BILjava/nio/ByteBuffer;[BIIZ)I",
@@ -79,7 +78,6 @@ pub(crate) fn natives() -> Vec<Native> {
             c"(JLjava/nio/ByteBuffer;[BII)I",
             send_frames as *mut c_void,
         ),
-        native(c"closeWebSocket", c"(JI)V", close_websocket as *mut c_void),
         native(c"finish", c"(J)V", finish as *mut c_void),
         native(c"abort", c"(J)V", abort as *mut c_void),
         native(c"isGone", c"(J)Z", is_gone as *mut c_void),
@@ -164,17 +162,13 @@ fn next_to_serve(thread: &mut Thread) -> Option<Exchange> {
     }
 }
 
-extern "system" fn end(_env: *mut JNIEnv, _class: jclass, this: jlong) -> jboolean {
+extern "system" fn end(_env: *mut JNIEnv, _class: jclass, this: jlong) {
     let Some(thread) = thread(this) else {
-        return JNI_FALSE;
+        return;
     };
     // SAFETY: from `Box::into_raw` in `begin`, and not used again.
     let thread = unsafe { Box::from_raw(ptr::from_mut(thread)) };
-    guarded(JNI_FALSE, move || {
-        let is_alone = !thread.is_asked_to_quit();
-        drop(thread);
-        jboolean::from(is_alone)
-    })
+    guarded((), move || drop(thread));
 }
 
 /// A stretch of Java's memory: of a direct buffer, or of an array.
@@ -312,13 +306,6 @@ extern "system" fn send_frames(
         };
         by_pieces(env, &stretch, |piece| websocket.send(exchange, piece))
     })
-}
-
-extern "system" fn close_websocket(_env: *mut JNIEnv, _class: jclass, exchange: jlong, code: jint) {
-    with_frames(exchange, (), |exchange, websocket| {
-        let code = u16::try_from(code).unwrap_or(close_code::INTERNAL_ERROR);
-        websocket.close(exchange, &code.to_be_bytes());
-    });
 }
 
 extern "system" fn fault(env: *mut JNIEnv, _class: jclass, exchange: jlong) -> jbyteArray {

@@ -1,5 +1,6 @@
 //! A response's head as Java writes it (`Stream.java`): status, and fields with their lengths before them.
 
+use tutti_worker::log::unless_too_large;
 use tutti_worker::{Exchange, ResponseHeadError, is_valid_field};
 
 /// Sends status and fields: of an interim answer at once; those behind the body, which have no status, with its end.
@@ -7,8 +8,8 @@ pub(crate) fn start(exchange: &Exchange, head: &[u8]) -> Result<(), String> {
     let (status, fields) = parse(head).ok_or("the Java part has sent a head that is not whole")?;
     let pairs = fields.iter().copied();
     let sent = match status {
-        TRAILERS => exchange.trailers(pairs),
-        102..200 => exchange.interim(status, pairs),
+        TRAILERS => unless_too_large(exchange, exchange.trailers(pairs)),
+        102..200 => unless_too_large(exchange, exchange.interim(status, pairs)),
         _ => exchange.start(status, pairs),
     };
     sent.map_err(|error| match error {

@@ -179,7 +179,7 @@ impl WebSocket {
     }
 
     /// Sends a close frame, unless one was, and ends the exchange: the server waits for the client's answer.
-    pub(crate) fn close(&self, exchange: &Detached, payload: &[u8]) {
+    fn close(&self, exchange: &Detached, payload: &[u8]) {
         let mut closing = lock(&self.closing);
         if closing.sent.is_some() {
             return;

@@ -312,11 +312,21 @@ static void take_session(void)
 }
 
 /* True if the request has come near its session. */
+static bool same_session_handlers(void)
+{
+	for (int i = 0; i < SESSION_HANDLERS; i++) {
+		if (!same(&session_handlers()[i], &base.session_handlers[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
 static bool session_touched(void)
 {
 	return session->auto_start || session->session_status != php_session_none || session->id || session->mod_data
 		|| !Z_ISUNDEF(session->http_session_vars) || session->mod_user_implemented != base.session_user
-		|| !same(session_handlers(), &base.session_handlers[0]);
+		|| !same_session_handlers();
 }
 
 bool tutti_baseline_in_session(void)

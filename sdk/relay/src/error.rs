@@ -21,15 +21,15 @@ pub(crate) enum RelayError {
     Head(tutti_http::HeadError),
     #[error("the program's answer cannot be passed on: {0}")]
     Unusable(tutti_worker::ResponseHeadError),
-    #[error("the program changed the protocol without being asked")]
+    #[error("the program answered 101 (Switching Protocols) to a request that did not ask for it")]
     Upgraded,
     #[error("the body of the program's answer is not what its head says: {0}")]
     BadBody(tutti_http::BodyError),
-    #[error("the program broke its answer off")]
+    #[error("the program closed the connection in the middle of its response")]
     CutShort,
     #[error("the program's WebSocket: {0}")]
     WebSocket(String),
-    #[error("the program's WebSocket: closed without a word")]
+    #[error("the program closed the WebSocket connection without a close frame")]
     Left,
 }
 

@@ -5,6 +5,7 @@ use std::task::Poll;
 
 use tutti_event_loop::unless_gone;
 use tutti_http::{BodyDecoder, BodyLength, MessageLimits, Method, Progress, RequestFraming};
+use tutti_worker::log::unless_too_large;
 use tutti_worker::{BodyRef, Exchange};
 
 use crate::connection::RelayConnection;
@@ -98,9 +99,8 @@ pub(crate) async fn receive_head(
                     return Err(RelayError::Upgraded);
                 }
                 if status > 101 {
-                    exchange
-                        .interim(status, line.connection.answer().forwarded())
-                        .map_err(RelayError::Unusable)?;
+                    let sent = exchange.interim(status, line.connection.answer().forwarded());
+                    unless_too_large(exchange, sent).map_err(RelayError::Unusable)?;
                 }
                 line.connection.consume(length);
             }
@@ -144,9 +144,8 @@ pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Transfer) -> Result<
         if step.is_finished {
             let trailers = decoder.trailers();
             if !trailers.is_empty() {
-                exchange
-                    .trailers(trailers.fields())
-                    .map_err(RelayError::Unusable)?;
+                let sent = exchange.trailers(trailers.fields());
+                unless_too_large(exchange, sent).map_err(RelayError::Unusable)?;
             }
             return Ok(may_keep);
         }

@@ -57,7 +57,7 @@ pub(crate) async fn watch(
             line(Level::Warn, "", message.as_bytes());
             continue;
         }
-        let message = format!("process {program} does not come back to its event loop; it is at");
+        let message = format!("the event loop of process {program} is blocked; its stack:");
         line(Level::Error, "", message.as_bytes());
         // The runtime prints its stack and ends.
         let _ = signal::send(program, libc::SIGINT);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
-use tutti_event_loop::{leaves_by_itself, unless_gone};
+use tutti_event_loop::unless_gone;
 use tutti_http::websocket::{
     FrameDecoder, FrameEvent, FrameHead, MessageKind, Opcode as Frame, Role, apply_mask,
     close_code, handshake,
@@ -23,9 +23,6 @@ use crate::http::{pass_on, receive_head, send};
 
 /// The code of a close that was none: the client has vanished.
 const ABNORMAL: [u8; 2] = close_code::ABNORMAL.to_be_bytes();
-/// The statuses by which a worker that leaves by itself closes: towards the client, and towards the program, whose client goes away.
-const RESTART: [u8; 2] = close_code::SERVICE_RESTART.to_be_bytes();
-const AWAY: [u8; 2] = close_code::GOING_AWAY.to_be_bytes();
 /// Longest message of a program.
 const LONGEST_MESSAGE: u64 = 64 * 1024 * 1024;
 /// The longest silence in both directions once one side has closed.
@@ -65,12 +62,10 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayE
         to_program: Outbound::default(),
         has_client_closed: false,
         has_program_closed: false,
-        is_dismissed: false,
         closing: None,
     };
     let outcome = unless_gone(exchange, |context| socket.poll(context)).await?;
     let rest = socket.to_client.take();
-    let last = socket.close_of(Vec::new());
     match outcome? {
         End::Closed => Ok(()),
         // Neither the rest of a message nor a close inside one could be distinguished from the other.
@@ -78,7 +73,7 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayE
             "did not close after its client had".to_owned(),
         )),
         End::GivenUp => {
-            let _ = exchange.try_send(MessageOpcode::Close, &last);
+            let _ = exchange.try_send(MessageOpcode::Close, &[]);
             Ok(())
         }
     }
@@ -124,19 +119,12 @@ struct Socket<'a> {
     to_program: Outbound,
     has_client_closed: bool,
     has_program_closed: bool,
-    /// The worker leaves, and has closed in the client's place.
-    is_dismissed: bool,
     closing: Option<Closing>,
 }
 
 impl Socket<'_> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<End, RelayError>> {
         let mut has_moved = false;
-        if leaves_by_itself() && !self.has_client_closed && !self.has_program_closed {
-            self.is_dismissed = true;
-            self.has_client_closed = true;
-            self.to_program.push(Frame::Close, AWAY.to_vec())?;
-        }
         let from_program = self.poll_from_program(context, &mut has_moved)?;
         let from_client = self.poll_from_client(context, &mut has_moved)?;
         if from_program.is_ready() && from_client.is_ready() {
@@ -159,14 +147,6 @@ impl Socket<'_> {
             .as_mut()
             .poll(context)
             .map(|()| Ok(End::GivenUp))
-    }
-
-    /// The payload of the close that the client gets, where the program's is `given`.
-    fn close_of(&self, given: Vec<u8>) -> Vec<u8> {
-        match self.is_dismissed {
-            true => RESTART.to_vec(),
-            false => given,
-        }
     }
 
     /// Passes to the client all that the program says, until its close is there.
@@ -205,10 +185,6 @@ impl Socket<'_> {
                     if self.has_program_closed && !self.has_client_closed {
                         self.to_program.push(Frame::Close, bytes.clone())?;
                     }
-                    let bytes = match self.has_program_closed {
-                        true => self.close_of(bytes),
-                        false => bytes,
-                    };
                     self.to_client = Some(Passing {
                         opcode,
                         bytes,
@@ -238,7 +214,7 @@ impl Socket<'_> {
         self.has_program_closed = true;
         self.to_client = Some(Passing {
             opcode: MessageOpcode::Close,
-            bytes: self.close_of(Vec::new()),
+            bytes: Vec::new(),
             sent: 0,
             is_begun: false,
         });

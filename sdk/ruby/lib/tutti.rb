@@ -211,6 +211,7 @@ module Tutti
 
     def gets(separator = $/)
       return nonempty(read_rest) if separator.nil?
+      return paragraph if separator.empty?
 
       line = String.new
       # A piece goes up to the next byte that may end the separator, so that only the end of the line is to be looked at.
@@ -279,6 +280,16 @@ module Tutti
 
     def ahead
       @ahead ||= String.new
+    end
+
+    # Up to the next empty line, as IO#gets has it: further empty lines belong to none.
+    def paragraph
+      skip_empty_lines
+      gets("\n\n").tap { skip_empty_lines }
+    end
+
+    def skip_empty_lines
+      @ahead.sub!(/\A\n+/n, '') while !eof? && @ahead.start_with?("\n")
     end
 
     def nonempty(bytes)

@@ -181,10 +181,7 @@ extern "C" fn host_end(serving: *mut c_void) {
     if !serving.is_null() {
         // SAFETY: from `host_begin`, and not used again.
         let serving = unsafe { Box::from_raw(serving.cast::<Serving>()) };
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            serving.end();
-            drop(serving);
-        }));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(serving)));
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use tutti_seam::Field;
+use tutti_worker::log::unless_too_large;
 use tutti_worker::{Exchange, ResponseHeadError};
 
 /// A file that is the body of an answer.
@@ -20,7 +21,7 @@ const PIECE: usize = 64 << 10;
 pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) -> Result<(), String> {
     let pairs = fields.iter().map(|field| (field.name(), field.value()));
     let sent = match status {
-        102..200 => exchange.interim(status, pairs),
+        102..200 => unless_too_large(exchange, exchange.interim(status, pairs)),
         _ => exchange.start(status, pairs),
     };
     sent.map_err(|error| match error {

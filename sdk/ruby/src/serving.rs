@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use tutti_seam::taken_over::{close_websockets, take_over};
+use tutti_seam::taken_over::take_over;
 use tutti_seam::{Memory, RawRequest, functions};
 use tutti_worker::{Exchange, Served, Thread, UnstartedThread};
 
@@ -71,13 +71,6 @@ impl Serving {
         self.body = None;
         let exchange = self.exchange.take().ok_or(io::ErrorKind::NotFound)?;
         take_over(self.thread.detach(exchange, Served::Again))
-    }
-
-    /// The thread takes no further request. Its connections stay open while others serve in its place.
-    pub(crate) fn end(&self) {
-        if !self.thread.is_asked_to_quit() {
-            close_websockets();
-        }
     }
 
     /// Ends the request.

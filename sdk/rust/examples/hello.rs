@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,6 +34,28 @@ async fn clock() -> axum::body::Body {
         Some((Ok::<_, Infallible>(format!("tick {count}\n")), count + 1))
     });
     axum::body::Body::from_stream(ticks)
+}
+
+/// Requests that wait.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+struct Waiting;
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for something that never happens, until its client goes.
+async fn never() {
+    WAITING.fetch_add(1, Ordering::Relaxed);
+    let _guard = Waiting;
+    std::future::pending().await
+}
+
+async fn waiting() -> String {
+    WAITING.load(Ordering::Relaxed).to_string()
 }
 
 /// A body, and a field behind it.
@@ -90,6 +113,8 @@ fn main() -> ExitCode {
         .route("/hello/{name}", get(hello))
         .route("/echo", post(echo))
         .route("/clock", get(clock))
+        .route("/never", any(never))
+        .route("/waiting", get(waiting))
         .route("/summed", get(summed))
         .route("/talk", any(talk));
     tutti_rust::serve(router)

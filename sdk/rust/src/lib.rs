@@ -15,22 +15,17 @@ mod body;
 mod error;
 mod request;
 mod response;
-mod waiting;
 mod websocket;
 
 use std::io;
 use std::process::ExitCode;
-use std::rc::Rc;
 
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::sync::{Notify, watch};
 use tower_service::Service;
-use tutti_worker::{Process, StartError, Worker};
+use tutti_event_loop::{self as event_loop, Runtime, behind_the_others};
+use tutti_worker::{Process, StartError};
 
 pub use self::body::Body;
 pub use self::error::Error;
-use self::waiting::Waiting;
 
 /// Serves until the server tells the process to leave; its exit code. Says on standard error, and to the server, why it cannot.
 pub fn serve<S, B>(service: S) -> ExitCode
@@ -70,44 +65,24 @@ where
     B::Error: Into<Error>,
 {
     let failed = |error: io::Error| StartError::new("starting the event loop", error);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(failed)?;
     let Some(unstarted) = process.take_worker() else {
         return Ok(());
     };
     let mut worker = unstarted.into_worker();
     worker.enter_loop(process.concurrency()).map_err(failed)?;
-    let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, async {
-        let event = worker
-            .event_fd()
-            .ok_or_else(|| io::Error::other("there is no event"))
-            .and_then(|event| event.try_clone_to_owned())
-            .and_then(register)
-            .map_err(failed)?;
-        worker.ready();
-        process.ready();
-        turn(&mut worker, &event, &service).await.map_err(failed)
-    })
+    let runtime = Runtime::new(&worker).map_err(failed)?;
+    worker.ready();
+    process.ready();
+    let served = runtime.serve(worker, async {
+        // A task like the others: the runtime would look at the system's events each time before it called this one.
+        let all_taken = tokio::task::spawn_local(take_all(service));
+        all_taken.await.map_err(io::Error::other)
+    });
+    served.map_err(failed)
 }
 
-#[expect(
-    deprecated,
-    reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is \
-              registered; an `OwnedFd` that is only ever borrowed can do neither"
-)]
-fn register(event: std::os::fd::OwnedFd) -> io::Result<AsyncFd<std::os::fd::OwnedFd>> {
-    AsyncFd::with_interest(event, Interest::READABLE)
-}
-
-/// Takes requests and passes news on, until the worker is to leave and has nothing left.
-async fn turn<S, B>(
-    worker: &mut Worker,
-    event: &AsyncFd<std::os::fd::OwnedFd>,
-    service: &S,
-) -> io::Result<()>
+/// Takes requests until there are no more, and gives each to a task.
+async fn take_all<S, B>(service: S)
 where
     S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + 'static,
     S::Error: Into<Error>,
@@ -115,45 +90,22 @@ where
     B::Data: bytes::Buf,
     B::Error: Into<Error>,
 {
-    let waiting = Waiting::default();
-    // A full worker takes requests again when one has ended, and one that is to leave goes after the last.
-    let ended = Rc::new(Notify::new());
-    let (leaving, _) = watch::channel(false);
-    loop {
-        worker.drain_attention(|slot| {
-            if let Some(waker) = waiting.borrow_mut().remove(&slot) {
-                waker.wake();
-            }
+    while let Some(exchange) = event_loop::next_request().await {
+        let service = service.clone();
+        tokio::task::spawn_local(async move {
+            let _ended = Ended;
+            request::answer(exchange, service).await;
         });
-        if let Some(exchange) = worker.try_next() {
-            let answer = request::answer(
-                exchange,
-                service.clone(),
-                Rc::clone(&waiting),
-                leaving.subscribe(),
-            );
-            let ended = Rc::clone(&ended);
-            tokio::task::spawn_local(async move {
-                answer.await;
-                ended.notify_one();
-            });
-            // It runs until it waits for something before the next is taken.
-            tokio::task::yield_now().await;
-            continue;
-        }
-        if worker.must_stop() {
-            leaving.send_replace(true);
-            if worker.open() == 0 {
-                return Ok(());
-            }
-        }
-        if worker.prepare_sleep() {
-            // Edge-triggered: the counter need not be read back.
-            tokio::select! {
-                ready = event.readable() => ready?.clear_ready(),
-                () = ended.notified() => {}
-            }
-            worker.woken();
-        }
+        // It runs until it waits for something before the next is taken.
+        behind_the_others().await;
+    }
+}
+
+/// Dropped when an exchange has ended, also by a panic: a leaving worker may wait for that, or a full one.
+struct Ended;
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        event_loop::wake_taker();
     }
 }

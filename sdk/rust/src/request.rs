@@ -6,26 +6,23 @@ use std::io;
 use std::task::Poll;
 
 use bytes::{Buf, Bytes};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tower_service::Service;
+use tutti_event_loop::unless_gone;
 use tutti_worker::{BodyRef, ClientGone, Exchange, target};
 
 use crate::body::{Body, Content};
 use crate::error::Error;
-use crate::response::{respond, wait};
-use crate::waiting::Waiting;
+use crate::response::{respond, unless_client_goes};
 use crate::websocket;
 
 /// Bytes of a streamed body that are read at once.
 const PIECE: usize = 16 * 1024;
 
-/// Runs a request through the service and sends what comes out. What fails before the head is answered 500, after it cut short.
-pub(crate) async fn answer<S, B>(
-    mut exchange: Exchange,
-    service: S,
-    waiting: Waiting,
-    leaving: watch::Receiver<bool>,
-) where
+/// Runs a request through the service and sends what comes out. What fails before the head is answered 500, after it cut short. When the
+/// client goes, the service's future is dropped.
+pub(crate) async fn answer<S, B>(mut exchange: Exchange, service: S)
+where
     S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + 'static,
     S::Error: Into<Error>,
     B: http_body::Body + 'static,
@@ -36,16 +33,16 @@ pub(crate) async fn answer<S, B>(
     // One task for both directions, so that one waker is enough.
     let outcome = tokio::select! {
         biased;
-        outcome = serve(&exchange, service, &waiting, take, leaving) => outcome,
-        never = feed(&exchange, &waiting, give) => match never {},
+        outcome = serve(&exchange, service, take) => outcome,
+        never = feed(&exchange, give) => match never {},
     };
-    waiting.borrow_mut().remove(&exchange.slot());
     let Err(error) = outcome else {
         return exchange.finish();
     };
-    if !error.is::<ClientGone>() {
-        eprintln!("{error}");
+    if error.is::<ClientGone>() {
+        return exchange.abort();
     }
+    eprintln!("{error}");
     if exchange.is_started() || exchange.start(500, []).is_err() {
         exchange.abort();
     } else {
@@ -54,11 +51,7 @@ pub(crate) async fn answer<S, B>(
 }
 
 /// Reads a streamed body for as long as the service takes it.
-async fn feed(
-    exchange: &Exchange,
-    waiting: &Waiting,
-    give: mpsc::Sender<io::Result<Bytes>>,
-) -> Infallible {
+async fn feed(exchange: &Exchange, give: mpsc::Sender<io::Result<Bytes>>) -> Infallible {
     if matches!(exchange.request().body(), BodyRef::Stream { .. })
         && !exchange.request().is_websocket()
     {
@@ -68,13 +61,13 @@ async fn feed(
             let Ok(place) = give.reserve().await else {
                 break;
             };
-            let read = poll_fn(|context| match exchange.try_read_body(&mut piece) {
-                Ok(None) => wait(exchange, waiting, context),
+            let read = unless_gone(exchange, |_| match exchange.try_read_body(&mut piece) {
+                Ok(None) => Poll::Pending,
                 Ok(Some(count)) => Poll::Ready(Ok(count)),
                 Err(error) => Poll::Ready(Err(error)),
             })
             .await;
-            match read {
+            match read.unwrap_or_else(|gone| Err(io::Error::other(gone))) {
                 Ok(0) => break,
                 Ok(count) => {
                     place.send(Ok(Bytes::copy_from_slice(
@@ -95,9 +88,7 @@ async fn feed(
 async fn serve<S, B>(
     exchange: &Exchange,
     mut service: S,
-    waiting: &Waiting,
     pieces: mpsc::Receiver<io::Result<Bytes>>,
-    leaving: watch::Receiver<bool>,
 ) -> Result<(), Error>
 where
     S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + 'static,
@@ -108,13 +99,16 @@ where
 {
     let request = request(exchange, pieces)?;
     if exchange.request().is_websocket() {
-        return websocket::serve(exchange, service, waiting, leaving, request).await;
+        return websocket::serve(exchange, service, request).await;
     }
-    poll_fn(|context| service.poll_ready(context))
-        .await
-        .map_err(Into::into)?;
-    let response = service.call(request).await.map_err(Into::into)?;
-    respond(exchange, waiting, response).await
+    let answered = async {
+        poll_fn(|context| service.poll_ready(context))
+            .await
+            .map_err(Into::into)?;
+        let response = service.call(request).await.map_err(Into::into)?;
+        respond(exchange, response).await
+    };
+    unless_client_goes(exchange, answered).await
 }
 
 fn request(

@@ -1,19 +1,28 @@
-//! A service's response on its way to the client. Called for requests and for handshakes that are refused.
+//! A service's response on its way to the client, which may go before. Called for requests and for handshakes.
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use bytes::Buf;
+use tutti_event_loop::unless_gone;
+use tutti_worker::log::unless_too_large;
 use tutti_worker::{ClientGone, Exchange};
 
 use crate::error::Error;
-use crate::waiting::Waiting;
+
+/// Runs `work`, and drops it when the client goes.
+pub(crate) async fn unless_client_goes<T>(
+    exchange: &Exchange,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let mut work = pin!(work);
+    unless_gone(exchange, |context| work.as_mut().poll(context)).await?
+}
 
 /// Sends a response of the service.
 pub(crate) async fn respond<B>(
     exchange: &Exchange,
-    waiting: &Waiting,
     response: http::Response<B>,
 ) -> Result<(), Error>
 where
@@ -39,13 +48,13 @@ where
                         .iter()
                         .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
                         .collect();
-                    exchange.trailers(fields)?;
+                    unless_too_large(exchange, exchange.trailers(fields))?;
                 }
                 continue;
             }
         };
         while data.has_remaining() {
-            let count = write(exchange, waiting, data.chunk()).await?;
+            let count = write(exchange, data.chunk()).await?;
             data.advance(count);
         }
         if !body.is_end_stream() {
@@ -56,18 +65,10 @@ where
 }
 
 /// Writes some of the bytes, when there is room.
-async fn write(exchange: &Exchange, waiting: &Waiting, bytes: &[u8]) -> Result<usize, ClientGone> {
-    poll_fn(|context| match exchange.try_write(bytes) {
-        Ok(0) => wait(exchange, waiting, context),
+async fn write(exchange: &Exchange, bytes: &[u8]) -> Result<usize, ClientGone> {
+    unless_gone(exchange, |_| match exchange.try_write(bytes) {
+        Ok(0) => Poll::Pending,
         written => Poll::Ready(written),
     })
-    .await
-}
-
-/// Waits for news of an exchange.
-pub(crate) fn wait<T>(exchange: &Exchange, waiting: &Waiting, context: &Context<'_>) -> Poll<T> {
-    waiting
-        .borrow_mut()
-        .insert(exchange.slot(), context.waker().clone());
-    Poll::Pending
+    .await?
 }

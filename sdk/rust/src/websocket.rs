@@ -15,19 +15,17 @@ use futures_util::{SinkExt, StreamExt};
 use http::header;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::sync::watch;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message as Framed;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Message as Framed, Utf8Bytes};
 use tower_service::Service;
+use tutti_event_loop::unless_gone;
 use tutti_worker::{ClientGone, Exchange, Incoming, Message, MessageOpcode};
 
 use crate::body::{Body, Content};
 use crate::error::Error;
-use crate::response::{respond, wait};
-use crate::waiting::Waiting;
+use crate::response::{respond, unless_client_goes};
 
 /// Bytes on their way in the pipe, each direction: as much as a ring of the wire holds.
 const PIPE: usize = 64 * 1024;
@@ -49,8 +47,6 @@ const OF_THE_CONNECTION: [header::HeaderName; 5] = [
 pub(crate) async fn serve<S, B>(
     exchange: &Exchange,
     service: S,
-    waiting: &Waiting,
-    leaving: watch::Receiver<bool>,
     mut request: http::Request<Body>,
 ) -> Result<(), Error>
 where
@@ -101,13 +97,14 @@ where
     fields.insert(header::SEC_WEBSOCKET_KEY, generate_key().try_into()?);
     // Handshakes have no body, and hyper's client speaks 1.1.
     *request.version_mut() = http::Version::HTTP_11;
-    let response = sender.send_request(request).await?;
+    let answered = async { Ok(sender.send_request(request).await?) };
+    let response = unless_client_goes(exchange, answered).await?;
     if response.status() != http::StatusCode::SWITCHING_PROTOCOLS {
         let mut response = response;
         for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
             response.headers_mut().remove(name);
         }
-        return respond(exchange, waiting, response).await;
+        return unless_client_goes(exchange, respond(exchange, response)).await;
     }
     let fields: Vec<_> = response
         .headers()
@@ -122,18 +119,13 @@ where
         .max_message_size(None)
         .max_frame_size(None);
     let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
-    let payload = carry(exchange, waiting, socket, leaving).await?;
-    send(exchange, waiting, MessageOpcode::Close, &payload).await?;
+    let payload = carry(exchange, socket).await?;
+    send(exchange, MessageOpcode::Close, &payload).await?;
     Ok(())
 }
 
 /// Carries messages both ways; the payload of the close that the client is to get.
-async fn carry<T>(
-    exchange: &Exchange,
-    waiting: &Waiting,
-    socket: WebSocketStream<T>,
-    mut leaving: watch::Receiver<bool>,
-) -> Result<Vec<u8>, Error>
+async fn carry<T>(exchange: &Exchange, socket: WebSocketStream<T>) -> Result<Vec<u8>, Error>
 where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
@@ -143,28 +135,22 @@ where
             match message? {
                 Framed::Close(frame) => return Ok(payload_of(frame)),
                 Framed::Text(text) => {
-                    send(exchange, waiting, MessageOpcode::Text, text.as_bytes()).await?;
+                    send(exchange, MessageOpcode::Text, text.as_bytes()).await?;
                 }
                 Framed::Binary(bytes) => {
-                    send(exchange, waiting, MessageOpcode::Binary, &bytes).await?
+                    send(exchange, MessageOpcode::Binary, &bytes).await?;
                 }
                 // Pings are answered by the library; the client's own are the server's.
                 _ => {}
             }
         }
-        Err(Error::from("the WebSocket was closed without a word"))
+        Err(Error::from(
+            "the program closed the WebSocket connection without a close frame",
+        ))
     });
     let from_client = async {
         loop {
-            let message = tokio::select! {
-                message = next(exchange, waiting) => message,
-                _ = leaving.wait_for(|is_leaving| *is_leaving) => {
-                    let away = CloseFrame { code: CloseCode::Away, reason: Utf8Bytes::default() };
-                    to_service.send(Framed::Close(Some(away))).await?;
-                    return Ok(Some(u16::from(CloseCode::Restart).to_be_bytes().to_vec()));
-                }
-            };
-            let framed = match message {
+            let framed = match next(exchange).await? {
                 Incoming::Message(Message::Text(bytes)) => {
                     Framed::Text(Bytes::from(bytes).try_into()?)
                 }
@@ -176,25 +162,21 @@ where
                 }
                 Incoming::Message(Message::Close(bytes)) => {
                     to_service.send(Framed::Close(frame_of(&bytes)?)).await?;
-                    return Ok::<_, Error>(None);
+                    return Ok::<_, Error>(());
                 }
                 Incoming::Nothing | Incoming::Over => return Err(ClientGone.into()),
             };
             to_service.send(framed).await?;
         }
     };
-    let instead = tokio::select! {
+    tokio::select! {
         biased;
         payload = &mut to_client => return payload,
         closed = from_client => closed?,
-    };
+    }
     // The service may answer; the client waits for it no longer than this.
     let answer = tokio::time::timeout(CLOSE_LIMIT, to_client).await;
-    let payload = answer.unwrap_or_else(|_| Ok(Vec::new()));
-    match instead {
-        Some(payload) => Ok(payload),
-        None => payload,
-    }
+    answer.unwrap_or_else(|_| Ok(Vec::new()))
 }
 
 fn payload_of(frame: Option<CloseFrame>) -> Vec<u8> {
@@ -215,30 +197,25 @@ fn frame_of(payload: &[u8]) -> Result<Option<CloseFrame>, Error> {
     }))
 }
 
-async fn next(exchange: &Exchange, waiting: &Waiting) -> Incoming {
-    poll_fn(|context| match exchange.try_next_message() {
-        Incoming::Nothing => wait(exchange, waiting, context),
+async fn next(exchange: &Exchange) -> Result<Incoming, ClientGone> {
+    unless_gone(exchange, |_| match exchange.try_next_message() {
+        Incoming::Nothing => Poll::Pending,
         incoming => Poll::Ready(incoming),
     })
     .await
 }
 
 /// Sends a whole message to the client, as there is room.
-async fn send(
-    exchange: &Exchange,
-    waiting: &Waiting,
-    opcode: MessageOpcode,
-    bytes: &[u8],
-) -> Result<(), ClientGone> {
+async fn send(exchange: &Exchange, opcode: MessageOpcode, bytes: &[u8]) -> Result<(), ClientGone> {
     let mut rest = bytes;
-    poll_fn(|context| {
+    unless_gone(exchange, |_| {
         loop {
             match exchange.try_send(opcode, rest)? {
-                None => return wait(exchange, waiting, context),
+                None => return Poll::Pending,
                 Some(count) if count == rest.len() => return Poll::Ready(Ok(())),
                 Some(count) => rest = rest.get(count..).unwrap_or_default(),
             }
         }
     })
-    .await
+    .await?
 }

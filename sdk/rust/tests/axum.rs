@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use tutti_sys::process::Ended;
 use tutti_sys::signal;
 use tutti_testkit::program::Program;
+use tutti_testkit::wait_until;
 use tutti_wire::{BodyRef, WireRequestHead};
 
 /// The example, which cargo builds with the tests.
@@ -45,6 +46,45 @@ fn an_axum_application_serves() {
     }
     let missing = program.submit_head(&get(b"/nothing"), &BodyRef::None);
     assert_eq!(program.answer(missing).status(), 404);
+    signal::send(program.pid, libc::SIGTERM).unwrap();
+    assert_eq!(program.ended(), Ended::Code(0));
+}
+
+/// It was dropped at its end only, which it may not have.
+#[test]
+fn a_service_is_dropped_when_its_client_goes() {
+    let program = Program::start(&example());
+    program.ready();
+    let get = |target: &'static [u8]| WireRequestHead {
+        method: b"GET",
+        target,
+        version_minor: 1,
+        ..WireRequestHead::default()
+    };
+    let handshake = WireRequestHead {
+        websocket: true,
+        fields: &[
+            (b"Upgrade", b"websocket"),
+            (b"Connection", b"Upgrade"),
+            (b"Sec-WebSocket-Version", b"13"),
+            (b"Sec-WebSocket-Key", b"dGhlIHNhbXBsZSBub25jZQ=="),
+        ],
+        ..get(b"/never")
+    };
+    let waiting = || {
+        let slot = program.submit_head(&get(b"/waiting"), &BodyRef::None);
+        program.answer(slot).text()
+    };
+    for (head, body) in [
+        (get(b"/never"), BodyRef::None),
+        (handshake, BodyRef::Stream { len: None }),
+    ] {
+        let slot = program.submit_head(&head, &body);
+        wait_until("it waits", || waiting() == "1");
+        program.segment.client_gone(slot);
+        assert!(!program.answer(slot).is_finished);
+        wait_until("it is dropped", || waiting() == "0");
+    }
     signal::send(program.pid, libc::SIGTERM).unwrap();
     assert_eq!(program.ended(), Ended::Code(0));
 }

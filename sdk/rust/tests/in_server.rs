@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tutti_e2e::external::ProgramSite;
 use tutti_e2e::hints_and_trailers::{check_hints, check_trailers, check_unannounced_trailers};
 use tutti_e2e::http2::echoes;
@@ -26,8 +26,12 @@ fn example(name: &str) -> PathBuf {
 }
 
 fn start(processes: u32) -> ProgramSite {
+    start_with(&json!({"processes": processes}))
+}
+
+fn start_with(options: &Value) -> ProgramSite {
     let site = ProgramSite::with(&example("hello"));
-    let mut configuration = site.configuration(&json!({"processes": processes}));
+    let mut configuration = site.configuration(options);
     configuration["settings"]["http"] =
         json!({"max_body_size": 32 << 20, "websocket": {"max_frame_size": 16 << 20}});
     site.server.put("/config", &configuration);
@@ -140,7 +144,7 @@ fn a_handshake_is_the_services_affair() {
 
 #[test]
 fn both_sides_hear_of_an_end() {
-    let site = start(1);
+    let site = start_with(&json!({"processes": 1, "limits": {"drain_timeout": 5}}));
     let open = || {
         WebSocketClient::open(site.server.address(), "/talk", "")
             .unwrap()
@@ -172,6 +176,7 @@ fn both_sides_hear_of_an_end() {
         );
     }
     site.server.restart("app");
+    say(&mut client, "still here");
     assert_eq!(client.hear().unwrap(), close(1012));
     assert_eq!(slow.hear().unwrap(), close(1012));
     let mut client = open();

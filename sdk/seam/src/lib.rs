@@ -27,7 +27,7 @@ impl Bytes {
         }
     }
 
-    /// The state as C passes it.
+    /// Bytes as C passes them.
     pub const fn given(data: *const u8, len: usize) -> Self {
         Self { data, len }
     }

@@ -9,8 +9,8 @@ use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
 use tutti_http::websocket::{
@@ -18,7 +18,7 @@ use tutti_http::websocket::{
 };
 use tutti_http::{BodyDecoder, BodyLength, MessageLimits, Method, Progress, ResponseHead};
 use tutti_worker::Level;
-use tutti_worker::log::line;
+use tutti_worker::log::{line, unless_too_large};
 use tutti_worker::{Detached, Message, MessageOpcode};
 
 /// Longest message of an application, as for programs behind the relay.
@@ -32,26 +32,6 @@ const STACK: usize = 128 << 10;
 
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Those that are open, and perhaps some that were.
-static CONNECTIONS: Mutex<Vec<Weak<HijackedConnection>>> = Mutex::new(Vec::new());
-
-/// The process leaves of its own accord.
-static IS_LEAVING: AtomicBool = AtomicBool::new(false);
-
-/// Closes the WebSockets, also those that are accepted later, as a process does that leaves of its own accord: no process takes its place before it has ended. Answers that are
-/// under way are left to come to their end.
-pub fn close_websockets() {
-    IS_LEAVING.store(true, Ordering::SeqCst);
-    let connections = std::mem::take(&mut *list());
-    for connection in connections.iter().filter_map(Weak::upgrade) {
-        connection.close();
-    }
-}
-
-fn list() -> std::sync::MutexGuard<'static, Vec<Weak<HijackedConnection>>> {
-    CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Connections that were taken over and have not ended.
 pub fn open() -> usize {
     OPEN.load(Ordering::Relaxed)
@@ -64,10 +44,6 @@ pub fn open() -> usize {
 pub fn take_over(exchange: Detached) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let connection = Arc::new(HijackedConnection::new(exchange, ours));
-    let mut connections = list();
-    connections.retain(|connection| connection.strong_count() > 0);
-    connections.push(Arc::downgrade(&connection));
-    drop(connections);
     let other = Arc::clone(&connection);
     start("to-client", move || other.carry_to_client())?;
     let other = Arc::clone(&connection);
@@ -121,8 +97,6 @@ struct HijackedConnection {
     exchange: Detached,
     socket: UnixStream,
     is_websocket: bool,
-    /// The application has accepted the handshake: frames go through.
-    is_accepted: AtomicBool,
     /// The client has sent its close frame.
     has_client_closed: AtomicBool,
     /// The client has gone without one.
@@ -149,7 +123,6 @@ impl HijackedConnection {
             exchange,
             socket,
             is_websocket,
-            is_accepted: AtomicBool::new(false),
             has_client_closed: AtomicBool::new(false),
             has_client_gone: AtomicBool::new(false),
             method,
@@ -160,21 +133,6 @@ impl HijackedConnection {
     fn shut(&self, how: Shutdown) {
         // It may have been shut already.
         let _ = self.socket.shutdown(how);
-    }
-
-    /// Closes a WebSocket, at once: neither its client nor its application is waited for.
-    fn close(&self) {
-        if !self.is_accepted.load(Ordering::SeqCst) {
-            return;
-        }
-        let reason = close_code::SERVICE_RESTART.to_be_bytes();
-        // A client that does not read notices the end of its connection.
-        let _ = self
-            .exchange
-            .with(|exchange| exchange.try_send(MessageOpcode::Close, &reason));
-        self.has_client_gone.store(true, Ordering::Relaxed);
-        self.exchange.finish();
-        self.shut(Shutdown::Both);
     }
 
     /// Carries what the application says, and ends the exchange.
@@ -231,12 +189,12 @@ impl HijackedConnection {
             };
             if status < 200 && status != 101 {
                 if status > 101 {
-                    self.exchange
-                        .with(|exchange| exchange.interim(status, view.forwarded()))
-                        .map_err(unusable)?;
+                    let sent = self.exchange.with(|exchange| {
+                        unless_too_large(exchange, exchange.interim(status, view.forwarded()))
+                    });
+                    sent.map_err(unusable)?;
                 }
                 received.consume(length);
-                head.reset();
                 continue;
             }
             let started = self
@@ -267,7 +225,9 @@ impl HijackedConnection {
                     true => Ok(()),
                     false => self
                         .exchange
-                        .with(|exchange| exchange.trailers(trailers.fields()))
+                        .with(|exchange| {
+                            unless_too_large(exchange, exchange.trailers(trailers.fields()))
+                        })
                         .map_err(|error| Disconnect::Application(error.to_string())),
                 };
             }
@@ -287,11 +247,6 @@ impl HijackedConnection {
 
     /// The frames of a WebSocket, as messages.
     fn frames(&self, mut received: Received) -> Result<(), Disconnect> {
-        // One of the two sees the other: this thread, and the one that closes all connections.
-        self.is_accepted.store(true, Ordering::SeqCst);
-        if IS_LEAVING.load(Ordering::SeqCst) {
-            self.close();
-        }
         let mut decoder = FrameDecoder::new(Role::Client, LONGEST_MESSAGE);
         let mut partial = Vec::new();
         loop {

@@ -133,6 +133,16 @@ fn answers_arrive_as_they_were_given() {
     );
 }
 
+/// They cost the response that they are around.
+#[test]
+fn a_response_is_sent_without_hints_and_trailer_fields_that_are_too_large() {
+    let server = start(&json!({}));
+    assert_eq!(server.get("/overflow").text(), "whole");
+    let said = "GET /overflow: ";
+    server.wait_for_log(said);
+    assert_eq!(server.log().matches(said).count(), 1);
+}
+
 #[test]
 fn an_answer_that_breaks_off_does_not_look_whole() {
     let server = start(&json!({}));
@@ -531,8 +541,8 @@ fn the_cases_of_the_protocol_pass_behind_the_relay() {
 
 /// Issue 28: the worker waited for them as long as they stayed, and requests for its successor.
 #[test]
-fn a_worker_that_leaves_by_itself_closes_its_websockets() {
-    let server = echo_server(&json!({"limits": {"requests": 3}}));
+fn a_worker_at_its_limit_of_requests_leaves_websockets_their_drain_timeout() {
+    let server = echo_server(&json!({"limits": {"requests": 3, "drain_timeout": 1}}));
     for round in 0..3 {
         let mut sockets: Vec<Socket> = (0..3)
             .map(|_| {

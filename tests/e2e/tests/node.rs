@@ -429,7 +429,7 @@ fn a_loop_that_does_not_end_says_where_it_stands() {
     fs::write(site.root().join("handler.js"), text).unwrap();
     site.configure(&json!({"script": "handler.js", "processes": 1, "limits": {"timeout": 1}}));
     wait_until("504", || site.get("/loop").status == 504);
-    site.wait_for_log("does not come back to its event loop");
+    site.wait_for_log("is blocked; its stack");
     site.wait_for_log("app.js:");
     site.wait_for_log("/loop");
 }

@@ -171,14 +171,16 @@ fn many_talk_at_once() {
 }
 
 #[test]
-fn a_worker_that_leaves_of_its_own_accord_says_so() {
+fn a_worker_at_its_limit_of_requests_leaves_connections_their_drain_timeout() {
     let site = PythonSite::start(&json!({
-        "module": "asynchronous", "processes": 1, "limits": {"requests": 2},
+        "module": "asynchronous", "processes": 1, "limits": {"requests": 2, "drain_timeout": 10},
     }));
     let mut client = open(&site, "/talk");
+    for _ in 0..2 {
+        assert_eq!(site.get("/").status, 200);
+    }
     say(&mut client, "hello");
     assert_eq!(client.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
-    assert_eq!(site.get("/").status, 200);
     assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
     assert_eq!(site.get("/").status, 200);
 }

@@ -178,6 +178,14 @@ fn a_line_costs_as_much_as_it_is_long() {
     assert_eq!(found, json!([[length + 1, true], [4, false]]));
 }
 
+/// There was none: the empty separator ended every line.
+#[test]
+fn paragraphs_of_a_body_are_read_as_from_a_file() {
+    let site = single();
+    let found = site.post("/raw/ended", b"\n\na\nb\n\n\n\nc\n").json();
+    assert_eq!(found, json!([[5, true], [2, true]]));
+}
+
 #[test]
 fn forms_and_uploads_are_parsed_by_rack() {
     for buffering in [true, false] {

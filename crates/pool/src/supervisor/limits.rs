@@ -27,6 +27,10 @@ const MEASURE_SHARE: u32 = 200;
 /// The cost of measuring one worker: an open, a read and a close.
 const MEASURE_COST: Duration = Duration::from_micros(10);
 
+/// Time for a worker that takes no more requests, as at its limit of them, to end. Most need a moment: their places are free for others
+/// then. One with a response that has no end, or a WebSocket, would hold its place for ever.
+const OWN_END: Duration = Duration::from_secs(1);
+
 /// A process id for a message; empty for a worker that has just ended.
 fn number(process: Option<AppProcess>) -> String {
     process.map_or_else(String::new, |process| format!(" {}", process.pid))
@@ -102,6 +106,35 @@ impl Supervisor {
         if let Some(worker) = worker.filter(|worker| worker.is_ready()) {
             worker.drain(now());
             self.shared.note_restart();
+        }
+    }
+
+    /// Drains workers that take no more requests and do not end: others are started in their place, and `limits.drain_timeout` applies to
+    /// the requests that they still serve.
+    pub(super) fn drain_done(&mut self, now: Instant, wake: &mut Wake) {
+        let name = self.app.name();
+        for worker in &mut self.table.workers {
+            let Some(done_at) = worker.done_since(now) else {
+                continue;
+            };
+            if now < done_at + OWN_END {
+                wake.at(done_at + OWN_END);
+                continue;
+            }
+            worker.drain(now);
+            // A takeover is not delayed by it, as if it had ended.
+            if let Some(roll) = &mut self.roll
+                && roll.prototype == worker.prototype
+            {
+                roll.left = roll.left.saturating_add(1);
+            }
+            let pid = number(worker.process());
+            self.context.log.log(
+                Level::Info,
+                &format!(
+                    "\"{name}\" application process{pid} takes no more requests and still serves some: another one is started"
+                ),
+            );
         }
     }
 

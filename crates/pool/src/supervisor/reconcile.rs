@@ -46,6 +46,7 @@ impl Supervisor {
         if let Some(at) = self.table.next_quit() {
             wake.at(at);
         }
+        self.drain_done(now, &mut wake);
         self.check_leaving(now, &mut wake);
         if self.check_missing(now) {
             wake.at(now + QUIET_TICK);

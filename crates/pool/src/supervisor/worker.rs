@@ -75,6 +75,8 @@ struct Ready {
     is_size_logged: bool,
     /// Its requests and CPU time in the last round.
     used: Used,
+    /// When it was first seen to take no more requests.
+    done_at: Option<Instant>,
 }
 
 /// Requests and their CPU time.
@@ -102,6 +104,7 @@ impl Starting {
             is_taken: false,
             is_size_logged: false,
             used: Used::default(),
+            done_at: None,
         }
     }
 }
@@ -364,6 +367,20 @@ impl Worker {
                 .zip(before.cpu)
                 .map(|(now, before)| now.saturating_sub(before)),
         })
+    }
+
+    /// Since when one of its threads takes no more requests, by its own account, although the worker was not asked to end: it has reached
+    /// its limit of requests, or a signal or its application ends it. `None` if there is no such thread, or if the worker is not ready.
+    pub(super) fn done_since(&mut self, now: Instant) -> Option<Instant> {
+        // One that has not begun any request may be about to take its first.
+        let is_done = self
+            .snapshots()
+            .any(|snapshot| !snapshot.ready && snapshot.requests > 0);
+        let State::Ready(ready) = &mut self.state else {
+            return None;
+        };
+        ready.done_at = is_done.then(|| ready.done_at.unwrap_or(now));
+        ready.done_at
     }
 
     /// Puts its threads into the batch class or out of it.

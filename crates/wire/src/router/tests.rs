@@ -631,25 +631,7 @@ fn an_event_loop_that_has_reached_its_limit_ends_although_the_limit_is_raised() 
     let mut exchange = worker.try_next().unwrap();
     assert!(worker.try_next().is_none());
     segment.set_request_limit(0, NonZeroU64::new(100));
-    assert!(worker.must_stop() && worker.leaves_by_itself());
+    assert!(worker.must_stop() && !segment.worker_snapshot(0).ready);
     exchange.abort();
     assert!(worker.try_next().is_none() && worker.must_stop());
-}
-
-/// A restart closed the WebSockets of Java and Ruby at once, where a thread ended before the router had asked it.
-#[test]
-fn a_worker_that_another_one_of_its_process_stops_knows_that_the_router_has_asked_the_process() {
-    let segment = segment();
-    let descriptors = Arc::new(Descriptors {
-        threads: (0..SMALL.threads).map(|_| event()).collect(),
-        workers: (0..SMALL.workers).map(|_| event()).collect(),
-        spool: None,
-    });
-    let attached = Attached::open(segment.fd()).unwrap();
-    attached.catch_signals(0..2, &descriptors, &[]).unwrap();
-    let second = attached.unstarted(1, &descriptors).unwrap().into_worker();
-    assert!(!second.is_asked_to_quit());
-    segment.ask_worker_to_quit(0);
-    assert!(second.is_asked_to_quit());
-    crate::interrupt::release();
 }

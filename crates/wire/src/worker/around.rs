@@ -17,6 +17,11 @@ impl Exchange {
         area.is_some_and(|area| encode_into(area, start, fields))
     }
 
+    /// True at the first call for an exchange: an interim response or trailer fields did not fit, which is to be logged once.
+    pub fn is_overflow_news(&self) -> bool {
+        !self.is_overflow_known.replace(true)
+    }
+
     /// Sends an interim response at once: 103 (Early Hints), for example. All heads of one response share the head area.
     pub fn interim<'f, I>(&self, status: u16, fields: I) -> Result<(), ResponseHeadError>
     where

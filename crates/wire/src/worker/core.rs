@@ -74,19 +74,11 @@ impl Field for Core {
 
     fn must_stop(&self) -> bool {
         interrupt::is_stopping()
-            || self
-                .entry()
-                .is_none_or(|entry| is_asked_to_quit(entry) || has_reached_limit(entry))
+            || self.entry().is_none_or(|entry| {
+                let control = &entry.control;
+                let limit = control.request_limit.load(Ordering::Relaxed);
+                control.quit.load(Ordering::Relaxed) != 0
+                    || (limit != 0 && entry.report.requests.load(Ordering::Relaxed) >= limit)
+            })
     }
-}
-
-/// True if the router has asked the worker to end.
-pub(super) fn is_asked_to_quit(entry: &WorkerEntry) -> bool {
-    entry.control.quit.load(Ordering::Relaxed) != 0
-}
-
-/// True if the worker has reached its limit of requests.
-pub(super) fn has_reached_limit(entry: &WorkerEntry) -> bool {
-    let limit = entry.control.request_limit.load(Ordering::Relaxed);
-    limit != 0 && entry.report.requests.load(Ordering::Relaxed) >= limit
 }

@@ -45,6 +45,8 @@ pub struct Exchange {
     pub(super) head_place: Cell<u32>,
     /// Bytes of interim responses before it, in the head area.
     pub(super) interims: Cell<usize>,
+    /// A caller knows that not all that goes around the head has fitted.
+    pub(super) is_overflow_known: Cell<bool>,
     /// Bytes put in the response ring.
     written: Cell<u64>,
     /// Bytes that have been published to the router.
@@ -72,6 +74,7 @@ impl Exchange {
             is_detached: Cell::new(false),
             head_place: Cell::new(HEAD_NONE),
             interims: Cell::new(0),
+            is_overflow_known: Cell::new(false),
             written: Cell::new(0),
             signalled: Cell::new(0),
             consumed: Cell::new(0),

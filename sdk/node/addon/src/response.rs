@@ -5,6 +5,7 @@ use std::ops::Range;
 use tutti_http::{
     BodyDecoder, BodyError, HeadError, MessageLimits, Method, Progress, ResponseHead,
 };
+use tutti_worker::log::unless_too_large;
 use tutti_worker::{ClientGone, Exchange};
 
 /// The state of the response. JavaScript knows these numbers (channel.js).
@@ -42,9 +43,17 @@ impl std::fmt::Display for ResponseError {
                 "the body of the program's answer is not what its head says: {error}"
             ),
             ResponseError::Upgraded => {
-                write!(f, "the program changed the protocol without being asked")
+                write!(
+                    f,
+                    "the program answered 101 (Switching Protocols) to a request that did not ask for it"
+                )
             }
-            ResponseError::CutShort => write!(f, "the program broke its answer off"),
+            ResponseError::CutShort => {
+                write!(
+                    f,
+                    "the program closed the connection in the middle of its response"
+                )
+            }
         }
     }
 }
@@ -83,7 +92,7 @@ impl Sink for Exchange {
         status: u16,
         fields: impl Fields<'f>,
     ) -> Result<(), tutti_worker::ResponseHeadError> {
-        Exchange::interim(self, status, fields)
+        unless_too_large(self, Exchange::interim(self, status, fields))
     }
     fn start<'f>(
         &self,
@@ -99,7 +108,7 @@ impl Sink for Exchange {
         Exchange::flush(self);
     }
     fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::ResponseHeadError> {
-        Exchange::trailers(self, fields)
+        unless_too_large(self, Exchange::trailers(self, fields))
     }
     fn is_client_gone(&self) -> bool {
         Exchange::is_client_gone(self)
@@ -144,6 +153,8 @@ impl ResponseParser {
         exchange: &impl Sink,
         head: &mut ResponseHead,
     ) -> Result<bool, ResponseError> {
+        // It may have a part of another response's head.
+        head.reset();
         loop {
             let rest = self.written.get(self.at..).unwrap_or_default();
             let Progress::Complete { length } = head
@@ -367,6 +378,25 @@ mod tests {
             got.contains("]whole[behind ") && !got.contains("chunked"),
             "{got}"
         );
+    }
+
+    /// The part of another response's head was taken for the beginning of this one, and this one's end was never found.
+    #[test]
+    fn responses_whose_heads_come_in_parts_do_not_disturb_each_other() {
+        let mut head = ResponseHead::new();
+        let clients = [RecordingClient::new("GET"), RecordingClient::new("GET")];
+        let mut answers = [ResponseParser::default(), ResponseParser::default()];
+        let mut write = |index: usize, text: &str| {
+            answers[index].written.extend_from_slice(text.as_bytes());
+            answers[index].pass_on(&clients[index], &mut head).unwrap()
+        };
+        let long = "x".repeat(60);
+        let begun = format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Long: {long}");
+        assert_eq!(write(0, &begun), State::Taken);
+        // Its head ends before the place up to which the other was searched.
+        let whole = format!("HTTP/1.1 200 OK\r\nContent-Length: 120\r\n\r\n{long}{long}");
+        assert_eq!(write(1, &whole), State::Whole);
+        assert_eq!(write(0, "\r\n\r\nhello"), State::Whole);
     }
 
     #[test]

@@ -593,6 +593,15 @@ fn what_the_boot_sets_stays() {
     );
 }
 
+/// Where the first of its save handlers was the boot's, the others stayed for the next request.
+#[test]
+fn save_handlers_of_a_request_end_with_it() {
+    let mut php = Host::with_environment(&config("worker.php"), &[("BOOT", "functions")]);
+    assert_eq!(php.send(&case("session-from")).text(), "boot");
+    php.send(&case("session-otherwise"));
+    assert_eq!(php.send(&case("session-from")).text(), "boot");
+}
+
 #[test]
 fn sessions_belong_to_their_cookie() {
     let mut php = worker();

@@ -24,9 +24,6 @@ pub(super) trait AsgiConnection: Send + Sync {
     /// Called when the router has done something.
     fn news(&self, py: Python<'_>) -> PyResult<()>;
 
-    /// Called when the worker leaves of its own accord: what would last for ever ends.
-    fn leave(&self, py: Python<'_>) -> PyResult<()>;
-
     /// True if the client has gone.
     fn is_gone(&self, py: Python<'_>) -> bool;
 

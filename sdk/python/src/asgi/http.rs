@@ -110,11 +110,6 @@ impl AsgiConnection for Py<Http> {
         http.waiters.wake(py)
     }
 
-    fn leave(&self, _py: Python<'_>) -> PyResult<()> {
-        // It ends by itself.
-        Ok(())
-    }
-
     fn is_gone(&self, py: Python<'_>) -> bool {
         is_gone(&self.borrow(py).exchange)
     }

@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
+use tutti_worker::log::unless_too_large;
 use tutti_worker::{Exchange, page};
 
 use super::message::{bytes_item, gone, headers, kind, out_of_order, start, unknown, unsendable};
@@ -117,8 +118,8 @@ impl Response {
             return Err(gone());
         }
         let pairs = self.trailers.iter();
-        exchange
-            .trailers(pairs.map(|(name, value)| (name.as_slice(), value.as_slice())))
+        let fields = pairs.map(|(name, value)| (name.as_slice(), value.as_slice()));
+        unless_too_large(exchange, exchange.trailers(fields))
             .map_err(|error| unsendable(error, |_| None))?;
         Ok(self.end(exchange))
     }
@@ -283,8 +284,7 @@ fn hint(exchange: &Exchange, message: &Bound<'_, PyDict>) -> PyResult<()> {
         return Err(gone());
     }
     let fields = links.iter().map(|link| (&b"link"[..], link.as_bytes()));
-    exchange
-        .interim(103, fields)
+    unless_too_large(exchange, exchange.interim(103, fields))
         .map_err(|error| unsendable(error, |_| None))
 }
 

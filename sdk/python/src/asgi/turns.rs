@@ -26,7 +26,6 @@ pub(super) struct Turns {
     turn: RefCell<Option<Py<PyAny>>>,
     is_scheduled: Cell<bool>,
     is_asleep: Cell<bool>,
-    is_leaving: Cell<bool>,
     /// Most exchanges at once.
     bound: u32,
 }
@@ -49,7 +48,6 @@ impl Turns {
             turn: RefCell::default(),
             is_scheduled: Cell::new(false),
             is_asleep: Cell::new(false),
-            is_leaving: Cell::new(false),
             bound,
         })
     }
@@ -164,24 +162,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Ends what would last for ever, such as WebSockets, of a worker that leaves of its own accord: no other takes its place before it has
-    /// ended. One that is replaced keeps its connections, and the router ends them when its time is over.
-    fn leave(&self, py: Python<'_>) -> PyResult<()> {
-        if self.is_leaving.replace(true) {
-            return Ok(());
-        }
-        let connections: Vec<_> = self.waiting.borrow().iter().flatten().cloned().collect();
-        for connection in connections {
-            connection.leave(py)?;
-        }
-        Ok(())
-    }
-
     /// Nothing is left to do: to sleep, or to the end.
     pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
-        if self.worker.borrow().leaves_by_itself() {
-            self.leave(py)?;
-        }
         let is_done = {
             let worker = self.worker.borrow();
             worker.must_stop() && worker.open() == 0

@@ -22,8 +22,6 @@ const ABNORMAL: u16 = 1006;
 const NO_CODE: u16 = 1005;
 /// RFC 6455 §7.4.1: the server met what kept it from going on.
 const FAILED: u16 = 1011;
-/// The server is being restarted (IANA's registry of close codes).
-const RESTART: u16 = 1012;
 /// Most bytes of a close's reason (RFC 6455 §5.5, less the code).
 const LONGEST_REASON: usize = 123;
 
@@ -260,14 +258,6 @@ impl WebSocket {
         self.waiters.over(py)
     }
 
-    /// The worker leaves of its own accord.
-    fn go_away(&mut self, py: Python<'_>) -> PyResult<()> {
-        if self.state == State::Open && !self.is_gone() {
-            self.end(py, RESTART, "")?;
-        }
-        self.waiters.wake(py)
-    }
-
     /// The application has returned.
     fn returned(&mut self, py: Python<'_>) -> PyResult<()> {
         match self.state {
@@ -438,10 +428,6 @@ impl AsgiConnection for Py<WebSocket> {
 
     fn news(&self, py: Python<'_>) -> PyResult<()> {
         self.borrow_mut(py).news(py)
-    }
-
-    fn leave(&self, py: Python<'_>) -> PyResult<()> {
-        self.borrow_mut(py).go_away(py)
     }
 
     fn is_gone(&self, py: Python<'_>) -> bool {

@@ -26,6 +26,9 @@ if (getenv('BOOT') === 'settings') {
         public function gc($max): int { return 0; }
     });
 }
+if (getenv('BOOT') === 'functions') {
+    keep_sessions_by('Resident\\read_as_booted');
+}
 if (getenv('BOOT') === 'output') {
     header('X-Boot: 1');
     ob_start();
@@ -38,6 +41,17 @@ if (getenv('BOOT') === 'vain') {
     $_SESSION['count'] = 40;
     header('X-Frame-Options: DENY');
     ob_start();
+}
+
+function yes(): bool { return true; }
+function nothing(): int { return 0; }
+function read_as_booted(): string { return 'from|s:4:"boot";'; }
+function read_otherwise(): string { return 'from|s:7:"request";'; }
+
+/** PHP 8.4 and later warn of functions in place of an object. */
+function keep_sessions_by(string $read): void
+{
+    @session_set_save_handler('Resident\\yes', 'Resident\\yes', $read, 'Resident\\yes', 'Resident\\yes', 'Resident\\nothing');
 }
 
 /** The next part of a text that was begun; PHP 8.3 and later warn where there is none. */
@@ -118,6 +132,8 @@ $handler = function () use ($booted) {
         case 'leave': leave(); echo 'left'; return;
         case 'leave-restored': restore_error_handler(); restore_exception_handler(); ini_restore('precision'); echo 'left'; return;
         case 'leave-and-fail': leave(); throw new \Exception('left');
+        case 'session-from': session_start(); echo $_SESSION['from']; return;
+        case 'session-otherwise': keep_sessions_by('Resident\\read_otherwise'); return;
         case 'random': if (isset($_GET['seed'])) { mt_srand((int) $_GET['seed']); } echo mt_rand(); return;
         case 'exit': echo 'before'; register_shutdown_function(fn () => print(' shutdown')); exit;
         case 'exit-message': exit('message');

@@ -48,6 +48,13 @@ const server = http.createServer((request, response) => {
     } else if (url.pathname === '/hints') {
         response.writeEarlyHints({ link: '</a.css>; rel=preload' });
         response.end('hinted');
+    } else if (url.pathname === '/overflow') {
+        // More than there is room for around a head.
+        response.writeEarlyHints({ link: `</${'a'.repeat(20000)}.css>; rel=preload` });
+        response.writeHead(200, { Trailer: 'X-Large', 'X-Own': 'a'.repeat(13000) });
+        response.write('whole');
+        response.addTrailers({ 'X-Large': 'a'.repeat(4000) });
+        response.end();
     } else if (url.pathname === '/crash') {
         process.exit(7);
     } else if (url.pathname === '/hang') {

@@ -1,6 +1,6 @@
 //! A language host without a language: a small application in Rust that does what tests ask it to.
 //!
-//! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/wait?file=PATH` (until that file is there); `/status?code=N`; `/head` (the
+//! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/wait?file=PATH` (until that file is there); `/gone` (until the client has gone); `/status?code=N`; `/head` (the
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish?file=PATH` (answers, then works on
 //! until that file is there); `/flush?file=PATH` (two pieces, the second when that file is there); `/trail?announced=1&length=1&file=PATH` (an answer before the one, and fields behind it); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
@@ -147,6 +147,11 @@ impl Host for Sample {
             b"/wait" => {
                 wait(exchange);
                 text(exchange, 200, "waited\n");
+            }
+            b"/gone" => {
+                while !exchange.is_client_gone() {
+                    pause(GLANCE);
+                }
             }
             b"/status" => {
                 let code = number(&exchange.request(), "code").unwrap_or(200);

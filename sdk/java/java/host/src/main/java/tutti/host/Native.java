@@ -30,8 +30,8 @@ final class Native {
     /** Waits for a request: its head ({@link Head}); null: leave. */
     static native byte[] next(long thread);
 
-    /** Gives the thread's place back. True: the process leaves of its own accord, and no process takes its place before it has ended. */
-    static native boolean end(long thread);
+    /** Gives the thread's place back. */
+    static native void end(long thread);
 
     /**
      * Sends the head, if there is one, and then of the body what there is room for, from a direct buffer or from an array: how many bytes, or {@link #GONE} or
@@ -54,9 +54,6 @@ final class Native {
 
     /** Sends of the frames of a WebSocket what there is room for, from a direct buffer or from an array: how many bytes, or {@link #GONE}. */
     static native int sendFrames(long exchange, ByteBuffer buffer, byte[] array, int start, int length);
-
-    /** Closes a WebSocket: its client receives this code, and so does its application with the next frame that it reads. */
-    static native void closeWebSocket(long exchange, int code);
 
     /** Completes the response. */
     static native void finish(long exchange);

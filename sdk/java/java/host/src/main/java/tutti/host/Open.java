@@ -16,7 +16,6 @@ final class Open {
     private final ExecutorService waiters;
     private final Executor executor;
     private final Object changed = new Object();
-    private volatile boolean isLeaving;
 
     /** {@code executor}: runs what the application does, in threads that may not wait in native code; null: any thread may. */
     Open(Executor executor) {
@@ -76,16 +75,6 @@ final class Open {
 
     Set<Stream> streams() {
         return streams;
-    }
-
-    /** Closes the WebSockets, also those to come: the process leaves, and no process takes its place before it has ended. */
-    void closeWebSockets() {
-        isLeaving = true;
-        streams.forEach(Stream::closeWebSocket);
-    }
-
-    boolean isLeaving() {
-        return isLeaving;
     }
 
     /** Waits until no exchange is open. */

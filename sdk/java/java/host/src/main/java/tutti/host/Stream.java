@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.Executor;
 import java.util.function.Supplier;
+import org.eclipse.jetty.http.BadMessageException;
 import org.eclipse.jetty.http.HttpField;
 import org.eclipse.jetty.http.HttpFields;
 import org.eclipse.jetty.http.HttpHeader;
@@ -27,9 +28,6 @@ import org.eclipse.jetty.util.Callback;
  * the thread that writes it, which waits for room where a thread may wait at all. Must never happen: a callback that is never called.
  */
 final class Stream implements HttpStream, Runnable {
-    /** The code of a WebSocket whose process leaves; its client may come again (the registry of RFC 6455 section 11.7). */
-    private static final int SERVICE_RESTART = 1012;
-
     /** In place of a status: the fields are those behind the body ({@code response.rs}). */
     private static final int TRAILERS = 0;
 
@@ -69,34 +67,53 @@ final class Stream implements HttpStream, Runnable {
     public void run() {
         thread = Thread.currentThread();
         try {
-            String refusal = head.refusal(
-                    channel.getConnectionMetaData().getHttpConfiguration().getUriCompliance(), Main.takesParameters());
-            if (refusal != null) {
-                refuse(refusal);
-                return;
-            }
-            Runnable handler = channel.onRequest(head.request());
+            MetaData.Request request = request();
+            Runnable handler = request == null ? null : channel.onRequest(request);
             if (handler != null) {
                 handler.run();
             }
         } catch (Throwable error) {
-            // Before the handler only: it catches its own.
+            // A fault of the host, or of Java: the handler catches what applications throw.
             Log.error(head + ": " + error.getMessage(), error);
-            refuse(error.getMessage());
+            if (isCommitted) {
+                failed(error);
+            } else {
+                refuse(HttpStatus.INTERNAL_SERVER_ERROR_500, "");
+            }
         } finally {
             thread = null;
         }
     }
 
-    private void refuse(String why) {
-        if (!isCommitted) {
-            isCommitted = true;
-            byte[] body = ("400 Bad Request: " + why + "\n").getBytes(StandardCharsets.ISO_8859_1);
-            HttpFields fields = HttpFields.build().add("Content-Type", "text/plain").asImmutable();
-            ResponseHead bytes = new ResponseHead(HttpStatus.BAD_REQUEST_400, fields);
-            Native.send(head.exchange, bytes.bytes(), bytes.length(), null, body, 0, body.length, false);
+    /** The request as Jetty takes it; null: its URI or its host is wrong, and it has been answered. */
+    private MetaData.Request request() {
+        String refusal;
+        try {
+            refusal = head.refusal(
+                    channel.getConnectionMetaData().getHttpConfiguration().getUriCompliance(), Main.takesParameters());
+            if (refusal == null) {
+                return head.request();
+            }
+        } catch (IllegalArgumentException | BadMessageException error) {
+            refusal = error.getMessage();
         }
+        refuse(HttpStatus.BAD_REQUEST_400, ": " + refusal);
+        return null;
+    }
+
+    private void refuse(int status, String why) {
+        isCommitted = true;
+        answer(status, status + " " + HttpStatus.getMessage(status) + why + "\n");
         end();
+    }
+
+    /** Sends a whole response of the host's own. */
+    private void answer(int status, String text) {
+        byte[] body = text.getBytes(StandardCharsets.ISO_8859_1);
+        HttpFields fields = HttpFields.build().add("Content-Type", "text/plain").asImmutable();
+        ResponseHead bytes = new ResponseHead(status, fields);
+        int length = HttpMethod.HEAD.is(head.method) ? 0 : body.length;
+        Native.send(head.exchange, bytes.bytes(), bytes.length(), null, body, 0, length, false);
     }
 
     Head head() {
@@ -111,13 +128,6 @@ final class Stream implements HttpStream, Runnable {
     /** True if the handler has returned and no thread of the host sees what becomes of the client. */
     boolean isLeft() {
         return thread == null && !isUpgraded;
-    }
-
-    /** Closes it if it is a WebSocket. */
-    void closeWebSocket() {
-        if (isUpgraded) {
-            Native.closeWebSocket(head.exchange, SERVICE_RESTART);
-        }
     }
 
     /** Tells the application that its client has gone. */
@@ -297,11 +307,7 @@ final class Stream implements HttpStream, Runnable {
     private void replace(String fault) {
         Log.error(head + ": the response cannot be sent: " + fault, null);
         isReplaced = true;
-        byte[] body = "500 Internal Server Error\n".getBytes(StandardCharsets.ISO_8859_1);
-        HttpFields fields = HttpFields.build().add("Content-Type", "text/plain").asImmutable();
-        ResponseHead bytes = new ResponseHead(HttpStatus.INTERNAL_SERVER_ERROR_500, fields);
-        int length = HttpMethod.HEAD.is(head.method) ? 0 : body.length;
-        Native.send(head.exchange, bytes.bytes(), bytes.length(), null, body, 0, length, false);
+        answer(HttpStatus.INTERNAL_SERVER_ERROR_500, "500 Internal Server Error\n");
     }
 
     private static ByteBuffer copy(ByteBuffer from) {
@@ -352,10 +358,6 @@ final class Stream implements HttpStream, Runnable {
             socket.upgrade(connection);
         } catch (RuntimeException told) {
             // The application has been notified, and the connection closed.
-        }
-        // One of the two sees the other: this thread, and the one that closes all.
-        if (open.isLeaving()) {
-            closeWebSocket();
         }
     }
 

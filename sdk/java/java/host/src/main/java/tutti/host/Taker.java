@@ -31,9 +31,7 @@ final class Taker implements Runnable {
                 take(bytes);
             }
         } finally {
-            if (Native.end(thread)) {
-                open.closeWebSockets();
-            }
+            Native.end(thread);
         }
     }
 
