@@ -79,6 +79,11 @@ pub fn rows(source: ForeignServer) -> Vec<Row> {
     }
 }
 
+/// True for an option of uWSGI or of one of its plugins.
+pub(crate) fn is_option_of_uwsgi(name: &str) -> bool {
+    uwsgi::OPTIONS.contains(name)
+}
+
 fn plain(names: &'static crate::words::Words, fate: fn(&str) -> Fate) -> Vec<Row> {
     names
         .iter()
