@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
-use crate::literal::Literals;
+use crate::literal::{self, Literals};
 use crate::output::{slug, when};
 use crate::program::{self, Program};
 use crate::sources::{self, Sources};
@@ -510,12 +510,7 @@ fn mentioned(line: &str, place: &SourceLocation) -> Vec<Setting> {
     let defines = Words("def async class import from for with del global exec eval");
     let is_definition = begin.is_some_and(|word| defines.contains(word));
     // The text before the last value that is assigned.
-    let mut assigned = line.match_indices('=').filter(|(at, _)| {
-        let before = line.get(..*at).unwrap_or_default();
-        let behind = line.get(at + 1..).unwrap_or_default();
-        !behind.starts_with('=') && !before.ends_with(['=', '!', '<', '>'])
-    });
-    let end = assigned.next_back().map_or(0, |(at, _)| at);
+    let end = literal::assignments(line).next_back().unwrap_or(0);
     let setting = if is_definition {
         line
     } else {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
-use crate::literal::Literals;
+use crate::literal::{self, Literals};
 use crate::output::when;
 use crate::program::{self, Program};
 use crate::sources::{self, Sources};
@@ -390,20 +390,29 @@ fn statements(file: &Rc<str>, text: &str, findings: &mut Findings) -> Vec<Statem
                 };
                 whole = whole + "\n" + said;
             }
-            // A variable may have another value afterwards.
-            words(&whole).for_each(|word| drop(variables.remove(word)));
+            forget(&whole, &mut variables);
             found.push(Statement::Skipped(whole, place));
             continue;
         }
         let mut whole = said.to_owned();
-        while is_unfinished(&whole)
-            && let Some((_, line)) = lines.next()
-        {
+        let mut open = Open::default();
+        let mut goes_on = open.goes_on(said);
+        while goes_on && let Some((_, line)) = lines.next() {
+            goes_on = open.goes_on(line);
             whole = whole + "\n" + line.trim();
         }
         found.extend(statement(whole, place, &mut variables, findings));
     }
     found
+}
+
+/// Forgets the variables that may have another value after a text that is not read.
+fn forget(text: &str, variables: &mut BTreeMap<String, Value>) {
+    for line in text.lines() {
+        if let Some(at) = literal::assignments(line).next() {
+            words(line.get(..at).unwrap_or_default()).for_each(|word| drop(variables.remove(word)));
+        }
+    }
 }
 
 /// True if `end` closes what a line begins.
@@ -418,27 +427,36 @@ fn opens(said: &str) -> bool {
     is_block && !said.ends_with(" end")
 }
 
-/// True if a statement goes on in the next line: a bracket is open, or it ends with a comma.
-fn is_unfinished(text: &str) -> bool {
-    let mut depth = 0_usize;
-    let mut quote = None;
-    let mut last = ' ';
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match (character, quote) {
-            ('\\', Some(_)) => drop(characters.next()),
-            (_, Some(open)) => quote = quote.filter(|_| character != open),
-            ('"' | '\'', None) => quote = Some(character),
-            ('#', None) => drop(characters.find(|character| *character == '\n')),
-            ('(' | '[' | '{', None) => depth += 1,
-            (')' | ']' | '}', None) => depth = depth.saturating_sub(1),
-            _ => {}
+/// The end of the lines of a statement that have been read.
+#[derive(Default)]
+struct Open {
+    /// Brackets that are open.
+    depth: usize,
+    quote: Option<char>,
+    /// The last character ends no statement.
+    has_comma: bool,
+}
+
+impl Open {
+    /// Reads a line; true if the statement goes on in the next one.
+    fn goes_on(&mut self, line: &str) -> bool {
+        let mut characters = line.chars();
+        while let Some(character) = characters.next() {
+            match (character, self.quote) {
+                ('\\', Some(_)) => drop(characters.next()),
+                (_, Some(open)) => self.quote = self.quote.filter(|_| character != open),
+                ('#', None) => break,
+                ('"' | '\'', None) => self.quote = Some(character),
+                ('(' | '[' | '{', None) => self.depth += 1,
+                (')' | ']' | '}', None) => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+            if !character.is_whitespace() {
+                self.has_comma = character == ',';
+            }
         }
-        if !(character.is_whitespace() || character == '#') {
-            last = character;
-        }
+        self.quote.is_none() && (self.depth > 0 || self.has_comma)
     }
-    quote.is_none() && (depth > 0 || last == ',')
 }
 
 /// Reads a statement that is not a block: an assignment, of which nothing is returned, or a call.
@@ -514,6 +532,7 @@ fn statement(
     }
     let first = said.lines().next().unwrap_or_default();
     findings.lost(&place, first, "its values are not literals", LITERAL_HINT);
+    forget(said, variables);
     Some(Statement::Skipped(whole, place))
 }
 

@@ -1,8 +1,9 @@
 //! uWSGI: one application of Python, Perl or Ruby, from ini, YAML, JSON or XML.
 
+pub(crate) mod options;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -38,11 +39,8 @@ const CARRIED: Words = Words(
 /// Options that read another file.
 const FILES: Words = Words("ini include inherit yaml yml json js xml xmlconfig config");
 
-/// Files that files name.
-const DEEPEST_INCLUDE: usize = 8;
-
-/// Lines of all files: files that name each other twice would grow without end.
-const MOST_LINES: usize = 65_536;
+/// Files that files name: two that name each other would never end.
+const MOST_FILES: usize = 64;
 
 /// Options that are lost, with a problem and a cure of their own.
 const LOST: &[(Words, &str, &str)] = &[
@@ -126,6 +124,7 @@ pub(crate) fn import(
 ) -> Result<Value, UnreadableSource> {
     let mut lines = Vec::new();
     let mut name = "app".to_owned();
+    let mut left = MOST_FILES;
     for path in files {
         let (file, text) = sources::text(path, sources)?;
         name = path
@@ -134,7 +133,7 @@ pub(crate) fn import(
         let ending = path.extension().map(|ending| ending.to_string_lossy());
         let ending = ending.unwrap_or_default().to_ascii_lowercase();
         let own = read(path, (&file, &text), (&ending, "uwsgi"))?;
-        expand(own, path, (sources, DEEPEST_INCLUDE), findings, &mut lines);
+        expand(own, path, (sources, &mut left), findings, &mut lines);
     }
     let placeholders = placeholders(&lines);
     resolve(&mut lines);
@@ -180,15 +179,16 @@ pub(crate) fn import(
 fn expand(
     own: Vec<Line>,
     path: &Path,
-    (sources, depth): (&dyn Sources, usize),
+    (sources, left): (&dyn Sources, &mut usize),
     findings: &mut Findings,
     lines: &mut Vec<Line>,
 ) {
     for line in own {
         let name = option_name(&line.name);
-        let inner = Some(depth)
-            .filter(|depth| *depth > 0 && lines.len() < MOST_LINES && FILES.contains(&name))
-            .and_then(|_| included(&name, &line.value, path, sources));
+        let inner = match FILES.contains(&name) && *left > 0 {
+            true => included(&name, &line.value, path, sources),
+            false => None,
+        };
         let Some((found, inner)) = inner else {
             lines.push(line);
             continue;
@@ -198,7 +198,8 @@ fn expand(
             let hint = "import that file itself if uWSGI is started in another folder";
             findings.note(&line.place, &name, &problem, hint);
         }
-        expand(inner, &found, (sources, depth - 1), findings, lines);
+        *left -= 1;
+        expand(inner, &found, (sources, left), findings, lines);
     }
 }
 
@@ -420,18 +421,17 @@ fn resolve(lines: &mut [Line]) {
 }
 
 /// The names that values mention and uWSGI does not know: a name that is not an option exists only for this.
-fn placeholders(lines: &[Line]) -> Vec<String> {
+fn placeholders(lines: &[Line]) -> BTreeSet<String> {
     let mentioned = lines.iter().flat_map(|line| line.value.split("%(").skip(1));
     let names = mentioned.filter_map(|rest| rest.split_once(')'));
+    let mut names: BTreeSet<String> = names.map(|(name, _)| name.replace('_', "-")).collect();
+    names.retain(|name| !is_option(name));
     names
-        .map(|(name, _)| name.replace('_', "-"))
-        .filter(|name| !is_option(name))
-        .collect()
 }
 
 /// True for an option that uWSGI or one of its plugins knows.
 fn is_option(name: &str) -> bool {
-    CARRIED.contains(name) || closes(name) || crate::reference::is_option_of_uwsgi(name)
+    CARRIED.contains(name) || closes(name) || options::OPTIONS.contains(name)
 }
 
 /// Options that are limits, with a number.
@@ -460,7 +460,7 @@ fn limit(name: &str, number: u64, program: &mut Program) {
 }
 
 struct Reading {
-    placeholders: Vec<String>,
+    placeholders: BTreeSet<String>,
     python: Map<String, Value>,
     path: Vec<String>,
     chdir: Option<String>,

@@ -99,6 +99,7 @@ fn an_address_of_puma_that_cannot_be_read_opens_no_other() {
         "clear_binds!\n",
         "set_default_host ENV[\"HOST\"]\nport 3000\n",
         "host = \"0.0.0.0\"\nhost = ENV[\"HOST\"]\nport 3000, host\n",
+        "host = \"0.0.0.0\"\nif true\n  host = \"127.0.0.1\"\nend\nport 3000, host\n",
         "bind \"tcp://0.0.0.0:80\"\nclear_binds!\n",
     ] {
         let (whole, lost) = puma(text);
@@ -108,6 +109,17 @@ fn an_address_of_puma_that_cannot_be_read_opens_no_other() {
     for text in ["", "threads 1, 2\n", "=begin\nport 80\n=end\n# bind x\n"] {
         assert_eq!(addresses(&puma(text).0), ["*:9292"], "{text}");
     }
+}
+
+#[test]
+fn a_variable_of_puma_keeps_its_value_after_a_condition() {
+    let text = "name = ENV.fetch(\"RAILS_ENV\") { \"development\" }\nif name == \"production\"\n  count = 2\nend\nenvironment name\n";
+    let (whole, lost) = puma(text);
+    assert_eq!(lost, ["if name == \"production\""]);
+    assert_eq!(
+        whole["applications"]["app"]["environment"]["RAILS_ENV"],
+        "development"
+    );
 }
 
 #[test]
@@ -235,7 +247,10 @@ fn uwsgi_ends_a_large_process_after_its_request_unless_told_otherwise() {
     }
     // A process is never replaced after it has been killed.
     let killed = json!({"memory": mebibytes(2), "memory_max": mebibytes(2)});
-    assert_eq!(limits("evil-reload-on-rss = 2\nreload-on-rss = 3\n"), killed);
+    assert_eq!(
+        limits("evil-reload-on-rss = 2\nreload-on-rss = 3\n"),
+        killed
+    );
 }
 
 #[test]

@@ -8,7 +8,6 @@ mod apache;
 mod nginx;
 mod others;
 mod page;
-mod uwsgi;
 
 pub use page::pages;
 
@@ -73,15 +72,10 @@ pub fn rows(source: ForeignServer) -> Vec<Row> {
                 .collect()
         }
         ForeignServer::Fpm => plain(&others::FPM, crate::fpm::fate),
-        ForeignServer::Uwsgi => plain(&uwsgi::OPTIONS, crate::uwsgi::fate),
+        ForeignServer::Uwsgi => plain(&crate::uwsgi::options::OPTIONS, crate::uwsgi::fate),
         ForeignServer::Gunicorn => plain(&others::GUNICORN, crate::gunicorn::fate),
         ForeignServer::Puma => plain(&others::PUMA, crate::puma::fate),
     }
-}
-
-/// True for an option of uWSGI or of one of its plugins.
-pub(crate) fn is_option_of_uwsgi(name: &str) -> bool {
-    uwsgi::OPTIONS.contains(name)
 }
 
 fn plain(names: &'static crate::words::Words, fate: fn(&str) -> Fate) -> Vec<Row> {
