@@ -228,16 +228,8 @@ pub(crate) fn application(pool: &Pool, findings: &mut Findings) -> Map<String, V
                 _ => {}
             },
             name if SAID_ELSEWHERE.contains(name) => {}
-            "clear_env" => {
-                if matches!(value.as_str(), "yes" | "1" | "true" | "on") {
-                    findings.note(
-                        place,
-                        "clear_env",
-                        "an application gets the server's own environment",
-                        "start the server with an environment without secrets",
-                    );
-                }
-            }
+            // It is noted once for the pool.
+            "clear_env" => {}
             "security.limit_extensions" if value == ".php" => {}
             name => match LOST.iter().find(|(names, _, _)| names.contains(&name)) {
                 Some((_, problem, hint)) => findings.lost(place, name, problem, hint),
@@ -245,7 +237,30 @@ pub(crate) fn application(pool: &Pool, findings: &mut Findings) -> Map<String, V
             },
         }
     }
+    note_environment(pool, findings);
     parts.into_options(options)
+}
+
+/// PHP-FPM clears the environment unless `clear_env` says otherwise.
+fn note_environment(pool: &Pool, findings: &mut Findings) {
+    let own = pool
+        .entries
+        .iter()
+        .rev()
+        .find(|one| one.name == "clear_env");
+    let is_kept = own.is_some_and(|own| {
+        let value = own.value.to_ascii_lowercase();
+        matches!(value.as_str(), "no" | "0" | "false" | "off")
+    });
+    let Some(entry) = own.or(pool.entries.first()).filter(|_| !is_kept) else {
+        return;
+    };
+    findings.note(
+        &entry.place,
+        "clear_env",
+        "an application gets the server's own environment",
+        "start the server with an environment without secrets",
+    );
 }
 
 /// Parts of an application, as entries fill them.

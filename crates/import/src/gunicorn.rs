@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
-use crate::literal::Literals;
+use crate::literal::{self, Literals};
 use crate::output::{slug, when};
-use crate::program::Program;
+use crate::program::{self, Program};
 use crate::sources::{self, Sources};
 use crate::words::Words;
 
@@ -24,11 +24,12 @@ const NEEDLESS: Words = Words(
 /// Settings that are carried over, besides [`NUMBERS`].
 const CARRIED: Words = Words(
     "wsgi_app chdir pythonpath bind worker_class preload_app reload user group raw_env accesslog certfile keyfile
-    forwarded_allow_ips ca_certs cert_reqs",
+    forwarded_allow_ips ca_certs cert_reqs timeout",
 );
 
-const NEEDLESS_WHY: &str =
-    "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)";
+/// Settings that decide who may connect: a text that may set one, and is not read, makes its value unknown.
+const CLOSING: Words = Words("bind cert_reqs ssl_context");
+
 const LOST_HINT: &str = "`docs/reference/options.md` lists every option";
 
 /// The cure for a setting that is lost.
@@ -40,6 +41,7 @@ fn hint(name: &str) -> &'static str {
         "protocol" | "uwsgi_allow_ips" => {
             "clients speak HTTP to a listener: let the server in front do so, too"
         }
+        "umask" => program::SOCKET_HINT,
         _ => LOST_HINT,
     }
 }
@@ -49,9 +51,29 @@ pub(crate) fn fate(name: &str) -> Fate {
     if CARRIED.contains(name) || NUMBERS.iter().any(|(known, ..)| *known == name) {
         Fate::carried()
     } else if NEEDLESS.contains(name) {
-        Fate::harmless(NEEDLESS_WHY)
+        program::needless()
+    } else if name == "ssl_context" {
+        Fate::closed("write `tls` of a listener")
     } else {
         Fate::lost(hint(name))
+    }
+}
+
+const NO_NUMBER: &str = "its value is not a number";
+
+/// A setting with its value; `None` where that is not known.
+struct Setting {
+    name: String,
+    value: Option<Value>,
+    place: SourceLocation,
+}
+
+/// The settings of all files, each once.
+struct Settings(Vec<Setting>);
+
+impl Settings {
+    fn find(&self, name: &str) -> Option<&Setting> {
+        self.0.iter().find(|setting| setting.name == name)
     }
 }
 
@@ -63,19 +85,22 @@ pub(crate) fn import(
 ) -> Result<Value, UnreadableSource> {
     let mut program = Program::default();
     program.options.insert("type".to_owned(), "python".into());
-    let mut settings: Vec<(String, Value, SourceLocation)> = Vec::new();
+    let mut settings = Settings(Vec::new());
     for path in files {
         let (file, text) = sources::text(path, sources)?;
         for setting in assignments(&file, &text, findings) {
             // A later one replaces an earlier one, as in Python.
-            settings.retain(|(name, ..)| *name != setting.0);
-            settings.push(setting);
+            settings.0.retain(|known| known.name != setting.name);
+            settings.0.push(setting);
         }
     }
     let mut options = Map::new();
     let mut is_named = false;
     let mut path: Vec<String> = Vec::new();
-    for (name, value, place) in &settings {
+    for Setting { name, value, place } in &settings.0 {
+        let Some(value) = value else {
+            continue;
+        };
         let text = value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
@@ -105,24 +130,16 @@ pub(crate) fn import(
         }
     }
     client_certificates(&settings, &mut program, findings);
-    let (file, place) = match files.first() {
-        Some(path) => (
-            path.display().to_string(),
-            SourceLocation {
-                file: path.display().to_string().into(),
-                line: 1,
-            },
-        ),
-        None => (
-            String::new(),
-            SourceLocation {
-                file: "".into(),
-                line: 1,
-            },
-        ),
-    };
+    timeout(&settings, &mut program, findings);
+    let file = files
+        .first()
+        .map_or_else(String::new, |path| path.display().to_string());
     if !is_named {
         let hint = "write `wsgi_app = \"module:callable\"` into it, or `module` into the result";
+        let place = SourceLocation {
+            file: file.as_str().into(),
+            line: 1,
+        };
         findings.lost(
             &place,
             "wsgi_app",
@@ -131,9 +148,21 @@ pub(crate) fn import(
         );
         options.insert("module".to_owned(), "application".into());
     }
-    if program.addresses.is_empty() {
-        program.addresses.push("127.0.0.1:8000".to_owned());
+    match settings.find("bind") {
+        None => drop(
+            program
+                .addresses
+                .insert("127.0.0.1:8000".to_owned(), json!({})),
+        ),
+        Some(bind) if program.addresses.is_empty() => findings.lost(
+            &bind.place,
+            "bind",
+            "no address can be read: Tutti does not listen",
+            "write a literal, or add a listener to the result",
+        ),
+        Some(_) => {}
     }
+    forwarded(&settings, &mut program);
     if !path.is_empty() {
         let path = match path.as_slice() {
             [only] => only.as_str().into(),
@@ -168,12 +197,6 @@ const NUMBERS: &[(&str, Part, &str, [u64; 3])] = &[
         [1, u64::MAX, 1],
     ),
     (
-        "timeout",
-        |program| &mut program.limits,
-        "timeout",
-        [0, u64::MAX, 0],
-    ),
-    (
         "graceful_timeout",
         |program| &mut program.limits,
         "drain_timeout",
@@ -185,11 +208,12 @@ const NUMBERS: &[(&str, Part, &str, [u64; 3])] = &[
         "requests",
         [0, u64::MAX, 0],
     ),
+    // Not 0: a response says that the connection stays open, which must then be so for a moment.
     (
         "keepalive",
         |program| &mut program.http,
         "idle_timeout",
-        [0, u64::MAX, 2],
+        [1, u64::MAX, 2],
     ),
     (
         "backlog",
@@ -210,36 +234,89 @@ fn certificate(name: &str, text: &str, program: &mut Program) {
     }
 }
 
-/// `cert_reqs` and `ca_certs`: no client gets in whose certificate gunicorn would have checked, and Tutti does not.
-fn client_certificates(
-    settings: &[(String, Value, SourceLocation)],
-    program: &mut Program,
-    findings: &mut Findings,
-) {
-    let find = |name: &str| settings.iter().find(|(known, ..)| known == name);
-    let Some((name, wanted, place)) = find("cert_reqs").filter(|(_, wanted, _)| *wanted != 0)
-    else {
-        return;
-    };
-    let authorities = find("ca_certs").and_then(|(_, file, _)| file.as_str());
-    let verify = match wanted.as_u64() {
-        Some(1) => Some("optional"),
-        Some(2) => Some("required"),
-        _ => None,
-    };
-    program.check_clients(authorities, verify, (place, name), findings);
+/// `cert_reqs`, `ca_certs` and `ssl_context`: no client gets in whose certificate gunicorn would have checked, and Tutti does not.
+fn client_certificates(settings: &Settings, program: &mut Program, findings: &mut Findings) {
+    let of = |name: &str| settings.find(name);
+    let own = of("ssl_context").filter(|own| own.value != Some(Value::Null));
+    let wanted = of("cert_reqs").filter(|wanted| wanted.value != Some(0.into()));
+    let authorities = of("ca_certs").and_then(|file| file.value.as_ref()?.as_str());
+    for Setting { name, value, place } in own.into_iter().chain(wanted) {
+        let verify = match value.as_ref().and_then(Value::as_u64) {
+            Some(1) if name == "cert_reqs" => Some("optional"),
+            Some(2) if name == "cert_reqs" => Some("required"),
+            _ => None,
+        };
+        let tls = program.listener.get_mut("tls");
+        let tls = tls.and_then(Value::as_object_mut);
+        let how = (authorities, verify);
+        program.is_closed |= !program::check_clients(tls, how, (place, name), findings);
+    }
 }
 
-fn forwarded(text: &str, program: &mut Program) {
-    let sources: Vec<&str> = if text == "*" {
-        vec!["0.0.0.0/0", "::/0", "unix"]
-    } else {
-        text.split(',').map(str::trim).collect()
+/// `timeout`, which limits a request only where a worker has no other; else it is for workers that hang.
+fn timeout(settings: &Settings, program: &mut Program, findings: &mut Findings) {
+    let Some(setting) = settings.find("timeout") else {
+        return;
     };
-    program.listener.extend(when(
-        "forwarded",
-        json!({"source": sources, "protocol": "X-Forwarded-Proto"}),
-    ));
+    let Some(value) = &setting.value else {
+        return;
+    };
+    let Some(seconds) = value.as_u64() else {
+        let hint = "write the number of seconds itself";
+        findings.lost(&setting.place, "timeout", NO_NUMBER, hint);
+        return;
+    };
+    let is = |name: &str, values: &[Value]| {
+        let setting = settings.find(name);
+        setting.is_none_or(|one| one.value.as_ref().is_some_and(|it| values.contains(it)))
+    };
+    let is_sync = is(
+        "worker_class",
+        &["sync".into(), "gunicorn.workers.sync.SyncWorker".into()],
+    );
+    if is_sync && is("threads", &[0.into(), 1.into()]) {
+        program.limits.insert("timeout".to_owned(), seconds.into());
+    } else if seconds > 0 {
+        let problem = "it is not a limit of requests with these workers, but ends those that hang";
+        let hint = "set `timeout` of the application's `limits` to end long requests";
+        findings.note(&setting.place, "timeout", problem, hint);
+    }
+}
+
+/// The proxies that gunicorn believes; without the setting those of this machine, and always the client of a Unix socket.
+fn forwarded(settings: &Settings, program: &mut Program) {
+    let setting = settings.find("forwarded_allow_ips");
+    let named: Vec<&str> = match setting.map(|setting| setting.value.as_ref()) {
+        None => vec!["127.0.0.1", "::1"],
+        Some(Some(Value::String(text))) => text.split(',').collect(),
+        Some(Some(Value::Array(all))) => all.iter().filter_map(Value::as_str).collect(),
+        Some(_) => Vec::new(),
+    };
+    let named = named.into_iter().map(str::trim);
+    let mut sources: Vec<&str> = named.filter(|source| !source.is_empty()).collect();
+    let is_asgi = program.options.get("protocol") == Some(&"asgi".into());
+    if sources.contains(&"*") {
+        sources = vec!["0.0.0.0/0", "::/0", "unix"];
+    } else if program.has_unix() && !is_asgi {
+        sources.push("unix");
+    }
+    let fields = settings.find("secure_scheme_headers");
+    let is_usual = fields.is_none_or(|fields| {
+        let named = fields.value.as_ref().and_then(Value::as_object);
+        let has_it = |name: &String| name.eq_ignore_ascii_case("X-Forwarded-Proto");
+        named.is_some_and(|named| named.keys().any(has_it))
+    });
+    if sources.is_empty() || !(is_usual || is_asgi) {
+        return;
+    }
+    let mut forwarded = when("source", sources);
+    forwarded.insert("protocol".to_owned(), "X-Forwarded-Proto".into());
+    // uvicorn also takes the client's address from them.
+    if is_asgi {
+        forwarded.insert("client_ip".to_owned(), "X-Forwarded-For".into());
+        forwarded.insert("recursive".to_owned(), true.into());
+    }
+    program.listener.extend(when("forwarded", forwarded));
 }
 
 fn setting(
@@ -252,6 +329,9 @@ fn setting(
     if let Some((_, part, option, [least, most, default])) =
         NUMBERS.iter().find(|(known, ..)| *known == name)
     {
+        if value.as_u64().is_none() {
+            findings.lost(place, name, NO_NUMBER, "write the number itself");
+        }
         let number = value.as_u64().unwrap_or(*default).clamp(*least, *most);
         part(program).insert((*option).to_owned(), number.into());
         return;
@@ -266,13 +346,14 @@ fn setting(
                 Value::Array(all) => all.clone(),
                 one => vec![one.clone()],
             };
-            for address in all.iter().filter_map(Value::as_str) {
+            let all = all.iter().filter_map(Value::as_str);
+            for address in all.flat_map(|all| all.split(',')).map(str::trim) {
                 let with_port = if address.contains(':') || address.starts_with('/') {
                     address.to_owned()
                 } else {
                     format!("{address}:8000")
                 };
-                program.listen(&with_port, place, "bind", findings);
+                program.listen(&with_port, &Map::new(), (place, "bind"), findings);
             }
         }
         "worker_class" => match text {
@@ -318,9 +399,8 @@ fn setting(
                 Some(json!({"path": if text == "-" { "/dev/stdout" } else { text }}))
         }
         "certfile" | "keyfile" => certificate(name, text, program),
-        "forwarded_allow_ips" => forwarded(text, program),
         // Read together, when all are known.
-        "ca_certs" | "cert_reqs" => {}
+        "ca_certs" | "cert_reqs" | "ssl_context" | "forwarded_allow_ips" | "timeout" => {}
         _ if NEEDLESS.contains(name) => {}
         _ => findings.lost(
             place,
@@ -331,12 +411,8 @@ fn setting(
     }
 }
 
-/// Returns the names that get a literal at the top of the file; reports all other statements.
-fn assignments(
-    file: &Rc<str>,
-    text: &str,
-    findings: &mut Findings,
-) -> Vec<(String, Value, SourceLocation)> {
+/// Returns the settings that get a literal at the top of the file, and those that another text may set; reports all other statements.
+fn assignments(file: &Rc<str>, text: &str, findings: &mut Findings) -> Vec<Setting> {
     let mut found = Vec::new();
     let mut rest = text;
     let (mut counted, mut line_number) = (text, 1_usize);
@@ -358,6 +434,7 @@ fn assignments(
         let is_comment = said.is_empty() || said.trim_start().starts_with('#');
         // Lines that belong to a statement above it.
         if is_comment || said.starts_with([' ', '\t', ')', ']', '}', '@']) {
+            found.extend(mentioned(said, &place));
             rest = after;
             continue;
         }
@@ -365,12 +442,18 @@ fn assignments(
             rest = tail;
             continue;
         }
-        let assigned = said
-            .split_once('=')
-            .filter(|(name, value)| is_name(name.trim()) && !value.starts_with('='));
+        // The name may have a type.
+        let assigned = said.split_once('=').map(|(name, value)| {
+            let name = name.split_once(':').map_or(name, |(name, _)| name);
+            (name.trim(), value)
+        });
+        let begins_block = Words("else try finally");
+        let assigned = assigned.filter(|(name, value)| {
+            is_name(name) && !begins_block.contains(name) && !value.starts_with('=')
+        });
         let Some((name, _)) = assigned else {
             let word = said.split([' ', '(', ':']).next().unwrap_or(said);
-            let is_import = matches!(word, "import" | "from");
+            let is_import = matches!(word, "import" | "from") && !said.contains('*');
             let hint = "the file is never executed; write the resulting values";
             if is_import {
                 findings.note(&place, said, "it is not executed", hint);
@@ -382,6 +465,7 @@ fn assignments(
                     hint,
                 );
             }
+            found.extend(mentioned(said, &place));
             rest = after;
             continue;
         };
@@ -390,31 +474,63 @@ fn assignments(
         let value = literals.value();
         let tail = literals.rest().trim_start_matches([' ', '\t', '\r']);
         let is_over = tail.is_empty() || tail.starts_with(['\n', '#']);
-        match value.filter(|_| is_over) {
-            Some(value) => {
-                found.push((name.trim().to_owned(), value, place));
-                rest = tail.split_once('\n').map_or("", |(_, tail)| tail);
-            }
-            // A check of clients that is not understood must not be left out.
-            None if name.trim() == "cert_reqs" => {
-                let said = rest.get(begin..).unwrap_or_default().lines().next();
-                let value: Value = match said.unwrap_or_default().trim() {
-                    "ssl.CERT_NONE" => 0.into(),
-                    "ssl.CERT_OPTIONAL" => 1.into(),
-                    "ssl.CERT_REQUIRED" => 2.into(),
-                    _ => Value::Null,
-                };
-                found.push((name.trim().to_owned(), value, place));
-                rest = after;
-            }
-            None => {
-                let hint = "the file is never executed; write the resulting value";
-                findings.lost(&place, name.trim(), "its value is not a literal", hint);
-                rest = after;
-            }
+        let mut setting = Setting {
+            name: name.to_owned(),
+            value: value.filter(|_| is_over),
+            place,
+        };
+        rest = match &setting.value {
+            Some(_) => tail.split_once('\n').map_or("", |(_, tail)| tail),
+            None => after,
+        };
+        if setting.value.is_none() && name == "cert_reqs" {
+            let value = said.split_once('=').map_or("", |(_, value)| value);
+            let value = value.split('#').next().unwrap_or_default();
+            setting.value = match value.trim() {
+                "ssl.CERT_NONE" => Some(0.into()),
+                "ssl.CERT_OPTIONAL" => Some(1.into()),
+                "ssl.CERT_REQUIRED" => Some(2.into()),
+                _ => None,
+            };
         }
+        // Those that decide who may connect are reported with their effect.
+        if setting.value.is_none() && !CLOSING.contains(name) {
+            let hint = "the file is never executed; write the resulting value";
+            findings.lost(&setting.place, name, "its value is not a literal", hint);
+        }
+        found.push(setting);
     }
     found
+}
+
+/// The settings of [`CLOSING`] that a line may set.
+fn mentioned(line: &str, place: &SourceLocation) -> Vec<Setting> {
+    let line = line.split('#').next().unwrap_or_default();
+    let begin = line.trim_start().split([' ', '(']).next();
+    let defines = Words("def async class import from for with del global exec eval");
+    let is_definition = begin.is_some_and(|word| defines.contains(word));
+    // The text before the last value that is assigned.
+    let end = literal::assignments(line).next_back().unwrap_or(0);
+    let setting = if is_definition {
+        line
+    } else {
+        line.get(..end).unwrap_or_default()
+    };
+    let is_any = is_definition && setting.contains("import") && setting.contains('*');
+    let words = |name: &&'static str| {
+        let mut words = setting.split(|character: char| {
+            !(character.is_alphanumeric() || matches!(character, '_' | '.'))
+        });
+        words.any(|word| word == *name) || is_any && *name == "cert_reqs"
+    };
+    let names = CLOSING.iter().filter(words);
+    names
+        .map(|name| Setting {
+            name: name.to_owned(),
+            value: None,
+            place: place.clone(),
+        })
+        .collect()
 }
 
 fn is_name(text: &str) -> bool {

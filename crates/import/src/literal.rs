@@ -237,6 +237,16 @@ impl<'t> Literals<'t> {
     }
 }
 
+/// The positions of the equals signs that assign a value: not those of comparisons, nor of Ruby's `=>`.
+pub(crate) fn assignments(text: &str) -> impl DoubleEndedIterator<Item = usize> {
+    let signs = text.match_indices('=').map(|(at, _)| at);
+    signs.filter(|at| {
+        let before = text.get(..*at).unwrap_or_default();
+        let behind = text.get(at + 1..).unwrap_or_default();
+        !before.ends_with(['=', '!', '<', '>']) && !behind.starts_with(['=', '~', '>'])
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

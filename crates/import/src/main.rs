@@ -10,6 +10,7 @@
 mod trial;
 
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -66,11 +67,13 @@ fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError> {
     Ok(code)
 }
 
-/// An existing file is never overwritten: it may be the configuration of a running server.
+/// An existing file is never overwritten: it may be the configuration of a running server. Only its owner may read the new one, which can
+/// contain hashes of passwords.
 fn put(path: &Path, text: &str) -> Result<(), CommandError> {
     let created = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
+        .mode(0o600)
         .open(path);
     let name = path.display();
     let failed = |error: io::Error| CommandError::new(format!("cannot write `{name}`: {error}"));

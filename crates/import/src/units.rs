@@ -1,5 +1,11 @@
 //! Times and sizes as servers write them.
 
+/// Bytes of the largest request body where the source has no limit of its own; Apache's since 2.4.53.
+pub(crate) const USUAL_BODY: u64 = 1 << 30;
+
+/// Bytes of a body that the source calls unlimited; no disk holds more than this.
+pub(crate) const ANY_BODY: u64 = 1 << 50;
+
 /// A time of nginx in seconds: `60`, `60s`, `1m30s`, `500ms`.
 pub(crate) fn seconds(text: &str) -> Option<f64> {
     let mut total = 0.0;

@@ -1,8 +1,9 @@
 //! uWSGI: one application of Python, Perl or Ruby, from ini, YAML, JSON or XML.
 
+pub(crate) mod options;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -11,14 +12,15 @@ use serde_json::{Map, Value, json};
 use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::output::slug;
-use crate::program::Program;
+use crate::program::{self, Program};
 use crate::sources::{self, Sources};
+use crate::units::ANY_BODY;
 use crate::words::Words;
 
 /// Options that have nothing to do here.
 const NEEDLESS: Words = Words(
     "master vacuum die-on-term need-app single-interpreter enable-threads thunder-lock buffer-size pidfile daemonize
-    daemonize2 logto logto2 log-master disable-logging log-date log-format chmod-socket chown-socket close-on-exec
+    daemonize2 logto logto2 log-master disable-logging log-date log-format close-on-exec
     close-on-exec2 strict auto-procname procname-prefix procname stats stats-http memory-report listen plugins-dir
     plugin-dir plugins plugin no-orphans ignore-sigpipe ignore-write-errors disable-write-exception threads-stacksize
     post-buffering http-timeout http-keepalive so-keepalive py-call-uwsgi-fork-hooks socket-timeout safe-pidfile
@@ -33,6 +35,12 @@ const CARRIED: Words = Words(
     reload-on-rss evil-reload-on-rss limit-post env static-map check-static master set-placeholder set-ph set cron
     unique-cron cron2 attach-daemon mule py-autoreload python-autoreload py-auto-reload lazy-apps lazy uwsgi-socket",
 );
+
+/// Options that read another file.
+const FILES: Words = Words("ini include inherit yaml yml json js xml xmlconfig config");
+
+/// Files that files name: two that name each other would never end.
+const MOST_FILES: usize = 64;
 
 /// Options that are lost, with a problem and a cure of their own.
 const LOST: &[(Words, &str, &str)] = &[
@@ -49,6 +57,11 @@ const LOST: &[(Words, &str, &str)] = &[
         "`tutti restart NAME` replaces its processes without losing a request; `watch` of the application does so when its code changes",
     ),
     (
+        Words("static-safe"),
+        "links from a served folder to this one are not followed",
+        "serve this folder at a path of its own, or set `chroot` of the share to a folder that contains both",
+    ),
+    (
         Words("cgroup cgroup-opt chroot"),
         "processes are not bounded or shut in by it",
         "`isolation` of an application has `cgroup` and `rootfs` (`docs/operate/isolation.md`)",
@@ -63,16 +76,15 @@ const LOST: &[(Words, &str, &str)] = &[
     ),
 ];
 
-const NEEDLESS_WHY: &str =
-    "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)";
 const LOST_HINT: &str = "`docs/reference/options.md` lists every option";
 
-/// True for an option that may refuse requests.
+/// True for an option that may refuse requests, or reads a file with such options.
 fn closes(name: &str) -> bool {
     let is_route = ["route", "error-route", "response-route", "final-route"]
         .iter()
         .any(|kind| name == *kind || name.starts_with(&format!("{kind}-")));
-    is_route || name.contains("auth") || matches!(name, "static-safe" | "static-skip-ext")
+    let is_file = FILES.contains(name) || name.starts_with("inject-");
+    is_route || is_file || name.contains("auth") || name == "static-skip-ext"
 }
 
 /// The fate of an option, for the table of all options.
@@ -84,10 +96,14 @@ pub(crate) fn fate(name: &str) -> Fate {
         Fate::carried()
     } else if let Some((_, hint)) = work::lost(name) {
         Fate::lost(hint)
+    } else if matches!(name, "chmod-socket" | "chmod" | "chown-socket") {
+        Fate::different(program::SOCKET_HINT)
+    } else if FILES.contains(name) {
+        Fate::carried()
     } else if closes(name) {
         Fate::closed("write it as `routes`, and a listener that leads to them")
     } else if NEEDLESS.contains(name) {
-        Fate::harmless(NEEDLESS_WHY)
+        program::needless()
     } else {
         Fate::lost(LOST_HINT)
     }
@@ -108,17 +124,19 @@ pub(crate) fn import(
 ) -> Result<Value, UnreadableSource> {
     let mut lines = Vec::new();
     let mut name = "app".to_owned();
-    let mut folder = PathBuf::from("/");
+    let mut left = MOST_FILES;
     for path in files {
         let (file, text) = sources::text(path, sources)?;
         name = path
             .file_stem()
             .map_or_else(|| "app".to_owned(), |stem| slug(&stem.to_string_lossy()));
-        folder = path.parent().map(Path::to_owned).unwrap_or_default();
-        lines.extend(read(path, &file, &text)?);
+        let ending = path.extension().map(|ending| ending.to_string_lossy());
+        let ending = ending.unwrap_or_default().to_ascii_lowercase();
+        let own = read(path, (&file, &text), (&ending, "uwsgi"))?;
+        expand(own, path, (sources, &mut left), findings, &mut lines);
     }
     let placeholders = placeholders(&lines);
-    resolve(&mut lines, &folder, &name);
+    resolve(&mut lines);
     let mut program = Program::default();
     let mut reading = Reading {
         python: Map::new(),
@@ -131,6 +149,8 @@ pub(crate) fn import(
         cheaper: None,
         processes: 1,
         is_socket: None,
+        socket_file: None,
+        socket_mode: None,
         master: false,
         lazy: false,
         placeholders,
@@ -155,29 +175,97 @@ pub(crate) fn import(
     Ok(program.into_json(&name))
 }
 
-/// The options of a file, by its ending.
-fn read(path: &Path, file: &Rc<str>, text: &str) -> Result<Vec<Line>, UnreadableSource> {
-    let ending = path
-        .extension()
-        .map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-    match ending.as_deref() {
-        Some("yaml" | "yml") => structured(file, text, tutti_config::Format::Yaml),
-        Some("json" | "js") => structured(file, text, tutti_config::Format::Json),
-        Some("xml") => xml(file, text),
+/// Puts the options of the files that options name in the place of these. An option whose file is not read stays: it closes.
+fn expand(
+    own: Vec<Line>,
+    path: &Path,
+    (sources, left): (&dyn Sources, &mut usize),
+    findings: &mut Findings,
+    lines: &mut Vec<Line>,
+) {
+    for line in own {
+        let name = option_name(&line.name);
+        let inner = match FILES.contains(&name) && *left > 0 {
+            true => included(&name, &line.value, path, sources),
+            false => None,
+        };
+        let Some((found, inner)) = inner else {
+            lines.push(line);
+            continue;
+        };
+        if !line.value.starts_with(['/', ':']) {
+            let problem = format!("its options are read from `{}`", found.display());
+            let hint = "import that file itself if uWSGI is started in another folder";
+            findings.note(&line.place, &name, &problem, hint);
+        }
+        *left -= 1;
+        expand(inner, &found, (sources, left), findings, lines);
+    }
+}
+
+/// The file that an option of another file names, perhaps with a section, and its options; `None` if it is not read.
+fn included(
+    option: &str,
+    value: &str,
+    path: &Path,
+    sources: &dyn Sources,
+) -> Option<(PathBuf, Vec<Line>)> {
+    let (file, section) = value.split_once(':').unwrap_or((value, "uwsgi"));
+    let found = match file {
+        "" => path.to_owned(),
+        file => path.parent()?.join(file),
+    };
+    let ending = match option {
+        "ini" | "yaml" | "yml" | "json" | "js" | "xml" => option.to_owned(),
+        "xmlconfig" => "xml".to_owned(),
+        _ => found.extension()?.to_string_lossy().to_ascii_lowercase(),
+    };
+    let is_known = matches!(ending.as_str(), "yaml" | "yml" | "json" | "js" | "xml");
+    if !(ending == "ini" || is_known && section == "uwsgi") {
+        return None;
+    }
+    let (name, text) = sources::text(&found, sources).ok()?;
+    let lines = read(&found, (&name, &text), (&ending, section)).ok()?;
+    (!lines.is_empty()).then_some((found, lines))
+}
+
+/// An option's name as uWSGI has it in its list.
+fn option_name(name: &str) -> String {
+    name.trim_start_matches('-').replace('_', "-")
+}
+
+/// The options of a file of this kind and section, with the values of `%d` and `%n`.
+fn read(
+    path: &Path,
+    (file, text): (&Rc<str>, &str),
+    (ending, section): (&str, &str),
+) -> Result<Vec<Line>, UnreadableSource> {
+    let mut lines = match ending {
+        "yaml" | "yml" => structured(file, text, tutti_config::Format::Yaml)?,
+        "json" | "js" => structured(file, text, tutti_config::Format::Json)?,
+        "xml" => xml(file, text)?,
         _ => {
             let entries = crate::ini::parse(file, text)?;
-            let own = entries
-                .into_iter()
-                .filter(|entry| matches!(entry.section.as_str(), "uwsgi" | ""));
-            Ok(own
-                .map(|entry| Line {
-                    name: entry.name,
-                    value: entry.value,
-                    place: entry.place,
-                })
-                .collect())
+            let own = entries.into_iter().filter(|entry| {
+                entry.section == section || entry.section.is_empty() && section == "uwsgi"
+            });
+            own.map(|entry| Line {
+                name: entry.name,
+                value: entry.value,
+                place: entry.place,
+            })
+            .collect()
         }
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    for line in &mut lines {
+        line.value = line
+            .value
+            .replace("%d", &format!("{}/", folder.display()))
+            .replace("%n", &name);
     }
+    Ok(lines)
 }
 
 fn structured(
@@ -300,11 +388,11 @@ fn xml(file: &Rc<str>, text: &str) -> Result<Vec<Line>, UnreadableSource> {
     Ok(lines)
 }
 
-/// Puts values in the place of `%(name)`, `%d`, `%n` and `$(VARIABLE)` in the order of the file, as uWSGI does.
-fn resolve(lines: &mut [Line], folder: &Path, name: &str) {
+/// Puts values in the place of `%(name)` in the order of the file, as uWSGI does.
+fn resolve(lines: &mut [Line]) {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     for line in lines {
-        line.name = line.name.trim_start_matches('-').replace('_', "-");
+        line.name = option_name(&line.name);
         let mut value = String::new();
         for (index, part) in line.value.split("%(").enumerate() {
             match part.split_once(')').filter(|_| index > 0) {
@@ -321,9 +409,7 @@ fn resolve(lines: &mut [Line], folder: &Path, name: &str) {
         if value.len() > 4096 {
             value.clone_from(&line.value);
         }
-        line.value = value
-            .replace("%d", &format!("{}/", folder.display()))
-            .replace("%n", name);
+        line.value = value;
         let (key, held) = match (line.name.as_str(), line.value.split_once('=')) {
             ("set-placeholder" | "set-ph" | "set", Some((key, held))) => {
                 (key.trim().to_owned(), held.trim().to_owned())
@@ -334,22 +420,47 @@ fn resolve(lines: &mut [Line], folder: &Path, name: &str) {
     }
 }
 
-/// The names that values mention, which uWSGI allows to be any: a name that is not an option exists only for this.
-fn placeholders(lines: &[Line]) -> Vec<String> {
+/// The names that values mention and uWSGI does not know: a name that is not an option exists only for this.
+fn placeholders(lines: &[Line]) -> BTreeSet<String> {
     let mentioned = lines.iter().flat_map(|line| line.value.split("%(").skip(1));
     let names = mentioned.filter_map(|rest| rest.split_once(')'));
-    let known = Words(
-        "chdir module home virtualenv socket http http-socket uid gid processes workers threads callable wsgi-file
-        pidfile pythonpath",
-    );
+    let mut names: BTreeSet<String> = names.map(|(name, _)| name.replace('_', "-")).collect();
+    names.retain(|name| !is_option(name));
     names
-        .map(|(name, _)| name.replace('_', "-"))
-        .filter(|name| !known.contains(name))
-        .collect()
+}
+
+/// True for an option that uWSGI or one of its plugins knows.
+fn is_option(name: &str) -> bool {
+    CARRIED.contains(name) || closes(name) || options::OPTIONS.contains(name)
+}
+
+/// Options that are limits, with a number.
+const LIMITS: Words = Words("harakiri max-requests reload-on-rss evil-reload-on-rss limit-post");
+
+/// Sets the limit of one of [`LIMITS`].
+fn limit(name: &str, number: u64, program: &mut Program) {
+    let memory = number.saturating_mul(1 << 20);
+    let size = if number == 0 { ANY_BODY } else { number };
+    let (part, option, value) = match name {
+        "harakiri" => (&mut program.limits, "timeout", number),
+        "max-requests" => (&mut program.limits, "requests", number),
+        "reload-on-rss" => (&mut program.limits, "memory", memory),
+        "evil-reload-on-rss" => (&mut program.limits, "memory_max", memory),
+        _ => (&mut program.http, "max_body_size", size),
+    };
+    part.insert(option.to_owned(), value.into());
+    let limits = &mut program.limits;
+    let Some(soft) = limits.get("memory").and_then(Value::as_u64) else {
+        return;
+    };
+    // uWSGI ends a process only after its request, unless the other option says otherwise.
+    let hard = limits.entry("memory_max").or_insert(0.into()).as_u64();
+    let hard = hard.filter(|hard| *hard > 0).unwrap_or(soft);
+    limits.insert("memory".to_owned(), soft.min(hard).into());
 }
 
 struct Reading {
-    placeholders: Vec<String>,
+    placeholders: BTreeSet<String>,
     python: Map<String, Value>,
     path: Vec<String>,
     chdir: Option<String>,
@@ -361,6 +472,10 @@ struct Reading {
     cheaper: Option<u64>,
     processes: u64,
     is_socket: Option<SourceLocation>,
+    /// The first HTTP socket that is a file.
+    socket_file: Option<(String, SourceLocation)>,
+    /// `chmod-socket`.
+    socket_mode: Option<(String, SourceLocation)>,
     master: bool,
     lazy: bool,
 }
@@ -373,9 +488,9 @@ impl Reading {
             drop(map.insert(option.to_owned(), value))
         };
         match name.as_str() {
-            "http" | "http-socket" | "http11-socket" => {
-                program.listen(value, place, name, findings)
-            }
+            "http" | "http-socket" | "http11-socket" => self.listen(line, program, findings),
+            "chmod-socket" | "chmod" => self.socket_mode = Some((value.clone(), place.clone())),
+            "chown-socket" => {}
             "socket" | "uwsgi-socket" | "s" => self.is_socket = Some(place.clone()),
             "module" | "wsgi" | "w" => {
                 let (module, callable) = value.split_once(':').unwrap_or((value, ""));
@@ -425,18 +540,13 @@ impl Reading {
                 "watch",
                 (value != "0" && value != "false").into(),
             ),
-            "harakiri" => set(&mut program.limits, "timeout", number.unwrap_or(0).into()),
-            "max-requests" => set(&mut program.limits, "requests", number.unwrap_or(0).into()),
-            "reload-on-rss" | "evil-reload-on-rss" => set(
-                &mut program.limits,
-                "memory",
-                (number.unwrap_or(0) << 20).into(),
-            ),
-            "limit-post" => set(
-                &mut program.http,
-                "max_body_size",
-                number.unwrap_or(0).into(),
-            ),
+            name if LIMITS.contains(name) => match number {
+                Some(number) => limit(name, number, program),
+                None => {
+                    let problem = "its value is not a number: nothing is limited by it";
+                    findings.lost(place, name, problem, "write the number itself");
+                }
+            },
             "env" => match value.split_once('=') {
                 Some((variable, value)) => set(
                     &mut program.environment,
@@ -469,13 +579,34 @@ impl Reading {
         }
     }
 
+    fn listen(&mut self, line: &Line, program: &mut Program, findings: &mut Findings) {
+        let Line { name, value, place } = line;
+        program.listen(value, &Map::new(), (place, name), findings);
+        if program.has_unix() {
+            self.socket_file
+                .get_or_insert_with(|| (name.clone(), place.clone()));
+        }
+    }
+
     /// Reports an option that is not carried over.
     fn report(&mut self, name: &str, place: &SourceLocation, findings: &mut Findings) {
         if work::report(name, place, findings) {
             return;
         }
         if closes(name) {
-            self.closed(place, name, findings);
+            let is_file = FILES.contains(name) || name.starts_with("inject-");
+            let (problem, hint) = match is_file {
+                true => (
+                    "its options cannot be read, and may be rules about requests: Tutti does not listen",
+                    "write the options of that file into this one, and import again",
+                ),
+                false => (
+                    "rules about requests are not carried over: Tutti does not listen",
+                    "write the rule as a step of `routes`, and a listener that leads to them",
+                ),
+            };
+            findings.lost(place, name, problem, hint);
+            self.python.insert("closed".to_owned(), true.into());
             return;
         }
         if NEEDLESS.contains(name) {
@@ -487,18 +618,6 @@ impl Reading {
             |(_, problem, hint)| (*problem, *hint),
         );
         findings.lost(place, name, problem, hint);
-    }
-
-    /// Rules of uWSGI's own router may deny access: all clients are denied instead.
-    fn closed(&mut self, place: &SourceLocation, name: &str, findings: &mut Findings) {
-        let hint = "write the rule as a step of `routes`, then remove `source` from the listener's first step";
-        findings.lost(
-            place,
-            name,
-            "rules about requests are not carried over: all requests are denied",
-            hint,
-        );
-        self.python.insert("closed".to_owned(), true.into());
     }
 
     fn factory_or_callable(&mut self, callable: &str) {
@@ -542,8 +661,16 @@ impl Reading {
             let hint = "write a listener for clients (`\"*:80\"`), to replace the server in front; `tutti import nginx` converts its rules";
             findings.lost(place, "socket", "clients connect through a server in front with the uwsgi protocol, which Tutti does not accept", hint);
         }
-        if is_closed {
-            program.addresses.clear();
+        program.is_closed |= is_closed;
+        // Without the option, only its owner may connect; a flag alone admits all users.
+        if let Some((name, place)) = self.socket_file.filter(|_| !is_closed) {
+            let (mode, name, place) = match &self.socket_mode {
+                Some((mode, place)) => (mode.as_str(), "chmod-socket", place),
+                None => ("", name.as_str(), &place),
+            };
+            if mode != "true" && !mode.ends_with(['2', '3', '6', '7']) {
+                program::report_socket_mode((place, name), findings);
+            }
         }
     }
 

@@ -268,6 +268,15 @@ fn a_pool_of_php_fpm_becomes_an_application() {
                "options": {"admin": {"log_errors": "1", "user_ini.filename": ".site.ini"}, "user": {"memory_limit": "1G"}}, "root": "/srv/site"})
     );
     assert_eq!(lost(&imported), [(13, "slowlog")]);
+    // PHP-FPM clears it without a word in the file.
+    let environment = |pool: &Imported| {
+        let mut findings = pool.findings.iter();
+        findings.any(|one| one.directive == "clear_env" && one.importance == Importance::Note)
+    };
+    assert!(environment(&imported));
+    let kept = Memory::of(&[("/p", "[s]\nlisten = /run/x\nclear_env = no\n")]);
+    let kept = import(ForeignServer::Fpm, &[PathBuf::from("/p")], &kept).unwrap();
+    assert!(!environment(&kept));
 }
 
 /// The server names the users whose passwords it has checked to an application; it has no name for others.
@@ -1945,6 +1954,84 @@ fn what_is_counted_or_stored_by_user_is_reported() {
         "{configuration}"
     );
     assert!(!configuration.contains("remote_user"), "{configuration}");
+}
+
+/// The user is not known before the password is checked: all users would share a stored response.
+#[test]
+fn what_is_counted_or_stored_by_a_map_of_users_is_reported() {
+    let imported = imported(
+        "map $remote_user $who { default $remote_user; } map $who $limited { default 1; }
+        limit_req_zone $limited zone=u:1m rate=1r/s; proxy_cache_path /c keys_zone=c:1m;
+        server { server_name s; auth_basic Staff; auth_basic_user_file htpasswd; limit_req zone=u;
+        location / { proxy_cache c; proxy_cache_key $host$uri$who; proxy_pass http://127.0.0.1:1; } }",
+    );
+    let configuration = imported.configuration.to_string();
+    assert_eq!(
+        lost(&imported),
+        [(3, "limit_req"), (4, "cache")],
+        "{configuration}"
+    );
+}
+
+/// No other server answers for a name whose expression is not known.
+#[test]
+fn requests_for_a_name_that_cannot_be_compiled_are_refused() {
+    let open = "server { listen 80 default_server; server_name a.example; return 204; }";
+    let imported = imported(&format!(
+        "{open} server {{ listen 80; server_name ~^(?<x>a)(?!b)(; return 206; }} server {{ listen 80; server_name ~^c; return 205; }}"
+    ));
+    assert_eq!(lost(&imported), [(1, "server_name"), (1, "server_name")]);
+    let steps = imported.configuration["routes"]["listen-80"].clone();
+    assert_eq!(steps[0]["match"]["host"], "a.example", "{steps}");
+    assert_eq!(steps[1], json!({"action": {"pass": "routes/refused"}}));
+    // A server alone answers for all names anyway.
+    let alone = self::imported("server { listen 80; server_name ~(; return 204; }");
+    assert_eq!(lost(&alone), [(1, "server_name")]);
+    assert!(!alone.configuration.to_string().contains("refused"));
+}
+
+/// Tutti's sockets of IPv6 take no connections over IPv4.
+#[test]
+fn an_address_for_both_versions_of_ip_has_two_listeners() {
+    let addresses = |text: &str| {
+        let imported = imported(text);
+        assert_eq!(lost(&imported), [], "{text}");
+        let listeners = imported.configuration["listeners"]
+            .as_object()
+            .unwrap()
+            .clone();
+        let all: Vec<(String, Value)> = listeners.into_iter().collect();
+        all
+    };
+    let servers = "server { listen [::]:80 ipv6only=off; server_name a; return 204; } server { listen [::]:80; server_name b; return 205; }";
+    let both = addresses(servers);
+    assert_eq!(
+        (both[0].0.as_str(), both[1].0.as_str()),
+        ("[::]:80", "*:80")
+    );
+    assert_eq!(both[0].1, both[1].1);
+    let one = addresses("server { listen [::]:80; return 204; }");
+    assert_eq!(one.len(), 1);
+}
+
+/// Passwords are in it.
+#[test]
+fn the_file_of_the_result_is_for_its_owner() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = std::env::temp_dir().join(format!("tutti-import-mode-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, result) = (folder.join("nginx.conf"), folder.join("result.json"));
+    std::fs::write(&source, "server { listen 80; return 204; }").unwrap();
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_tutti-import"))
+        .arg("nginx")
+        .arg(&source)
+        .arg("--output")
+        .arg(&result)
+        .status();
+    let mode = std::fs::metadata(&result).map(|result| result.permissions().mode());
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(run.unwrap().success());
+    assert_eq!(mode.unwrap() & 0o777, 0o600);
 }
 
 /// `\D` is not `\d`.

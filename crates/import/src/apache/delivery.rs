@@ -7,6 +7,7 @@ use super::grammar::Directive;
 use super::section::{Extent, Mapping};
 use super::site::{Compiler, Site};
 use crate::template::{Piece, Text};
+use crate::units::{ANY_BODY, USUAL_BODY};
 use crate::words::Words;
 
 /// Directives that become such options.
@@ -16,12 +17,6 @@ pub(super) const OF_PLACE: Words = Words(
 
 /// The types that `AddDefaultCharset` is for.
 const CHARSET_TYPES: [&str; 2] = ["text/html", "text/plain"];
-
-/// `LimitRequestBody 0` is any size; no disk holds more than this.
-const ANY_SIZE: u64 = 1 << 50;
-
-/// Apache's own limit, since 2.4.53.
-const LARGEST_BODY: u64 = 1 << 30;
 
 /// Returns the directives of all sections that hold for a whole mapping, the outermost first.
 pub(super) fn directives_of(site: &Site, mapping: &Mapping) -> Vec<Directive> {
@@ -223,15 +218,15 @@ fn is_plain_type(forced: &Directive) -> bool {
 /// The bytes of `LimitRequestBody`.
 fn size(limit: &Directive) -> u64 {
     match limit.argument(0).parse::<u64>() {
-        Ok(0) => ANY_SIZE,
+        Ok(0) => ANY_BODY,
         Ok(size) => size,
-        Err(_) => LARGEST_BODY,
+        Err(_) => USUAL_BODY,
     }
 }
 
 /// `max_body_size` without a `LimitRequestBody`.
 pub(super) fn usual_size() -> Value {
-    LARGEST_BODY.into()
+    USUAL_BODY.into()
 }
 
 /// `compression`, if there is any.

@@ -13,6 +13,8 @@ pub(super) struct Listen {
     pub(super) is_tls: bool,
     pub(super) is_quic: bool,
     pub(super) is_default: bool,
+    /// `ipv6only=off`.
+    pub(super) has_ipv4: bool,
     pub(super) proxy_protocol: bool,
     pub(super) place: SourceLocation,
 }
@@ -158,7 +160,7 @@ impl Compiler<'_> {
     }
 
     /// A destination that answers 403.
-    fn refusal(&mut self) -> String {
+    pub(super) fn refusal(&mut self) -> String {
         let steps = Value::from(vec![json!({"action": {"return": 403}})]);
         let mut routes = self.out.routes.iter();
         match routes.find(|(_, known)| **known == steps) {

@@ -1,6 +1,6 @@
 //! `listen`, `server_name` and `ssl_…`: listeners, and which server gets a request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -37,6 +37,34 @@ pub(super) fn believed(servers: &[(&Statement, Vec<Listen>)], http: &RealIp) -> 
         }
     }
     believed
+}
+
+/// Adds the listeners for IPv4 of addresses with `ipv6only=off`, which holds for all servers there: Tutti's sockets for IPv6 take no
+/// connections over IPv4.
+pub(super) fn add_ipv4(servers: &mut [(&Statement, Vec<Listen>)]) {
+    let all = servers.iter().flat_map(|(_, listens)| listens);
+    let both: BTreeSet<String> = all
+        .filter(|listen| listen.has_ipv4)
+        .map(|listen| listen.address.clone())
+        .collect();
+    for (_, listens) in servers {
+        let own = listens
+            .iter()
+            .filter(|listen| both.contains(&listen.address));
+        let others: Vec<Listen> = own
+            .filter_map(|listen| {
+                let port = listen.address.strip_prefix("[::]:")?;
+                let address = format!("*:{port}");
+                let is_new = listens.iter().all(|known| known.address != address);
+                let other = Listen {
+                    address,
+                    ..listen.clone()
+                };
+                is_new.then_some(other)
+            })
+            .collect();
+        listens.extend(others);
+    }
 }
 
 impl Compiler<'_> {
@@ -90,6 +118,7 @@ impl Compiler<'_> {
                 is_tls: old || has("ssl") || is_quic,
                 is_quic,
                 is_default: has("default_server") || has("default"),
+                has_ipv4: has("ipv6only=off"),
                 proxy_protocol: has("proxy_protocol"),
                 place: statement.place.clone(),
             });
@@ -100,6 +129,7 @@ impl Compiler<'_> {
                 is_tls: old,
                 is_quic: false,
                 is_default: false,
+                has_ipv4: false,
                 proxy_protocol: false,
                 place: server.place.clone(),
             });
@@ -226,9 +256,9 @@ impl Compiler<'_> {
                 let mut own = Vec::new();
                 for name in statement.arguments() {
                     if name.starts_with('~') {
-                        if self.is_pattern(name, &statement.place, "server_name") {
-                            patterns.push((destination.clone(), name.clone()));
-                        }
+                        let is_known = self.is_pattern(name, &statement.place, "server_name");
+                        let name = is_known.then(|| name.clone());
+                        patterns.push((destination.clone(), name, statement));
                         continue;
                     }
                     let name = name.to_ascii_lowercase();
@@ -250,6 +280,26 @@ impl Compiler<'_> {
         }
         before.sort_by_key(|(_, name)| std::cmp::Reverse(name.len()));
         behind.sort_by_key(|(_, name)| std::cmp::Reverse(name.len()));
+        let mut entries = here.iter();
+        let last = entries.find(|one| std::ptr::eq(one.host, default));
+        let mut last = last
+            .map_or(&default.destination, |one| &one.destination)
+            .clone();
+        // Any name may be that of an expression that is not known: no other server may answer for it.
+        let unknown = patterns.iter().position(|(own, name, _)| {
+            name.is_none() && here.iter().any(|one| one.destination != *own)
+        });
+        if let Some((_, _, statement)) = unknown.and_then(|at| patterns.get(at)) {
+            let problem = "any name may be that of this expression: requests for names that no server at this address has as a text get 403";
+            let hint = "write the names themselves, and import again";
+            self.findings
+                .lost(&statement.place, "server_name", problem, hint);
+            last = self.refusal();
+        }
+        patterns.truncate(unknown.unwrap_or(patterns.len()));
+        let patterns = patterns
+            .into_iter()
+            .filter_map(|(destination, name, _)| Some((destination, name?)));
         let others = before.into_iter().chain(behind).chain(patterns);
         let all = exact
             .into_iter()
@@ -260,10 +310,7 @@ impl Compiler<'_> {
                 json!({"pass": destination}),
             ));
         }
-        let mut entries = here.iter();
-        let last = entries.find(|one| std::ptr::eq(one.host, default));
-        let last = last.map_or(&default.destination, |one| &one.destination);
-        end_with(&mut steps, last);
+        end_with(&mut steps, &last);
         steps
     }
 

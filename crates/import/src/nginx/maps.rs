@@ -83,26 +83,28 @@ impl Compiler<'_> {
                 meaning.learn(name, values.iter());
             }
         }
-        self.find_address_maps();
+        self.address_maps = self.maps_that_use("remote_addr");
+        meaning.user_maps = self.maps_that_use("remote_user");
     }
 
-    /// Finds the maps that the client's address decides, perhaps by another one.
-    fn find_address_maps(&mut self) {
+    /// Returns the maps whose value a variable decides, perhaps by another map.
+    fn maps_that_use(&self, variable: &str) -> BTreeSet<String> {
+        let mut found: BTreeSet<String> = BTreeSet::new();
         loop {
-            let known = self.address_maps.len();
+            let known = found.len();
             for (name, statement) in &self.maps {
                 let uses = |text: &str| {
-                    let mut others = self.address_maps.iter();
-                    text.contains("remote_addr") || others.any(|other| text.contains(other))
+                    let mut others = found.iter();
+                    text.contains(variable) || others.any(|other| text.contains(other))
                 };
                 let key = key_of(statement).unwrap_or("$remote_addr");
                 let mut values = statement.inner().iter();
                 if uses(key) || values.any(|entry| uses(entry.argument(0))) {
-                    self.address_maps.insert(name.clone());
+                    found.insert(name.clone());
                 }
             }
-            if self.address_maps.len() == known {
-                return;
+            if found.len() == known {
+                return found;
             }
         }
     }

@@ -261,6 +261,7 @@ impl Compiler<'_> {
         for statement in http.iter().filter(|statement| statement.name() == "server") {
             servers.push((statement, self.listens(statement, http)));
         }
+        listen::add_ipv4(&mut servers);
         let believed = listen::believed(&servers, &outermost.scope.real_ip);
         let mut hosts = Vec::new();
         for (statement, listens) in servers {

@@ -94,7 +94,11 @@ fn of_server(name: &str, value: &str) -> Option<(&'static str, Value)> {
     let first = value.split(' ').next().unwrap_or_default();
     Some(match name {
         "client_header_timeout" => ("header_read_timeout", whole_seconds(first)?),
-        "keepalive_timeout" => ("idle_timeout", whole_seconds(first)?),
+        // Not 0: a response says that the connection stays open, which must then be so for a moment.
+        "keepalive_timeout" => (
+            "idle_timeout",
+            crate::units::whole_seconds(first)?.max(1).into(),
+        ),
         "client_body_buffer_size" => ("body_buffer_size", bytes(first)?.into()),
         "merge_slashes" => ("merge_slashes", (first == "on").into()),
         "underscores_in_headers" if first == "on" => ("discard_unsafe_fields", false.into()),

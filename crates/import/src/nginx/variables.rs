@@ -19,6 +19,8 @@ pub(super) struct Meaning {
     pub(super) unknown: BTreeSet<String>,
     /// Captures stand in the query of a redirect.
     pub(super) is_in_query: bool,
+    /// Maps whose value depends on the user.
+    pub(super) user_maps: BTreeSet<String>,
     /// All values that a variable may have, where they are known.
     pub(super) values: BTreeMap<String, Vec<String>>,
 }
@@ -67,7 +69,11 @@ impl Meaning {
     /// The same for a text that is evaluated before `authenticate`, where the user is not known.
     pub(super) fn early_text(&self, source: &str) -> Result<Text, Unknown> {
         let text = self.text(source)?;
-        match text.template().contains("remote_user") {
+        let template = text.template();
+        let mut maps = self.user_maps.iter();
+        let has_user = template.contains("remote_user")
+            || maps.any(|name| template.contains(&format!("map_{name}")));
+        match has_user {
             true => Err(Unknown("remote_user".to_owned())),
             false => Ok(text),
         }

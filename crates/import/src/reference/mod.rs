@@ -8,7 +8,6 @@ mod apache;
 mod nginx;
 mod others;
 mod page;
-mod uwsgi;
 
 pub use page::pages;
 
@@ -73,7 +72,7 @@ pub fn rows(source: ForeignServer) -> Vec<Row> {
                 .collect()
         }
         ForeignServer::Fpm => plain(&others::FPM, crate::fpm::fate),
-        ForeignServer::Uwsgi => plain(&uwsgi::OPTIONS, crate::uwsgi::fate),
+        ForeignServer::Uwsgi => plain(&crate::uwsgi::options::OPTIONS, crate::uwsgi::fate),
         ForeignServer::Gunicorn => plain(&others::GUNICORN, crate::gunicorn::fate),
         ForeignServer::Puma => plain(&others::PUMA, crate::puma::fate),
     }

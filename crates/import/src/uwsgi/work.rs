@@ -58,12 +58,25 @@ pub(super) fn lost(name: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// A field of `cron`: -1 is any, -5 each fifth.
-fn field(text: &str) -> Option<String> {
+/// The fields of `cron`, with the first and the last number of each.
+const FIELDS: [(&str, [u32; 2]); 5] = [
+    ("minute", [0, 59]),
+    ("hour", [0, 23]),
+    ("day", [1, 31]),
+    ("month", [1, 12]),
+    ("week", [0, 6]),
+];
+
+/// A field of `cron`: -1 is any, -5 each number that five divides.
+fn field(text: &str, [first, last]: [u32; 2]) -> Option<String> {
     let number: i32 = text.trim().parse().ok()?;
+    let step = number.unsigned_abs();
     Some(match number {
         -1 => "*".to_owned(),
-        ..-1 => format!("*/{}", number.unsigned_abs()),
+        ..-1 if step > last && first == 0 => "0".to_owned(),
+        ..-1 if step > last => return None,
+        ..-1 if first == 0 => format!("*/{step}"),
+        ..-1 => format!("{step}-{last}/{step}"),
         _ => number.to_string(),
     })
 }
@@ -100,9 +113,9 @@ pub(super) fn schedule(
 fn in_order(value: &str) -> Option<(String, Option<u64>, &str)> {
     let mut rest = value.trim_start();
     let mut fields = Vec::new();
-    for _ in 0..5 {
+    for (_, bounds) in FIELDS {
         let (word, after) = rest.split_once(char::is_whitespace)?;
-        fields.push(field(word)?);
+        fields.push(field(word, bounds)?);
         rest = after.trim_start();
     }
     (!rest.is_empty()).then(|| (fields.join(" "), None, rest))
@@ -114,21 +127,18 @@ fn by_name(value: &str) -> Option<(String, Option<u64>, &str)> {
     let mut timeout = None;
     for option in options.split(',') {
         let (name, value) = option.split_once('=')?;
-        let place = match name {
-            "minute" => 0,
-            "hour" => 1,
-            "day" => 2,
-            "month" => 3,
-            "week" => 4,
+        match name {
             "harakiri" => {
                 timeout = Some(value.parse().ok()?);
                 continue;
             }
             // Never two at once, which is so anyway.
             "unique" => continue,
-            _ => return None,
-        };
-        *fields.get_mut(place)? = field(value)?;
+            _ => {}
+        }
+        let mut known = fields.iter_mut().zip(FIELDS);
+        let (written, (_, bounds)) = known.find(|(_, (known, _))| *known == name)?;
+        *written = field(value, bounds)?;
     }
     let command = command.trim_start();
     (!command.is_empty()).then(|| (fields.join(" "), timeout, command))
@@ -191,6 +201,16 @@ mod tests {
             Some(("*/5 * * * *".to_owned(), None, "x"))
         );
         assert_eq!(in_order("30 3 -1 -1 x"), None);
+        // Days that two divides: `*/2` would be the others.
+        assert_eq!(
+            in_order("0 0 -2 -1 -1 x"),
+            Some(("0 0 2-31/2 * *".to_owned(), None, "x"))
+        );
+        assert_eq!(in_order("0 0 -40 -1 -1 x"), None);
+        assert_eq!(
+            by_name("minute=-60,month=-3 x"),
+            Some(("0 * * 3-12/3 *".to_owned(), None, "x"))
+        );
         assert_eq!(
             by_name("minute=39,hour=23,unique=1,harakiri=60 clean up"),
             Some(("39 23 * * *".to_owned(), Some(60), "clean up"))
