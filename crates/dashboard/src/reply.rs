@@ -2,6 +2,8 @@
 
 use tutti_http::Method;
 
+use crate::access::Security;
+
 /// A complete request.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -19,6 +21,8 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
     /// The client's address, for the log.
     pub(crate) peer: String,
+    /// The security of its connection.
+    pub(crate) security: Security,
 }
 
 impl Request {

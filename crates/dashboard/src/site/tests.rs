@@ -8,6 +8,7 @@ use tutti_control::{RestartError, ServiceFuture};
 use tutti_protocol::{Cause, Token};
 
 use super::*;
+use crate::access::Security;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -148,6 +149,7 @@ fn request(method: Method, path: &str) -> Request {
         is_browser: true,
         body: Vec::new(),
         peer: "127.0.0.1:50000".to_owned(),
+        security: Security::Plain,
     }
 }
 
