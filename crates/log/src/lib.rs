@@ -17,13 +17,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 pub use tutti_options::logging::{Level, LogForm, LogStyle};
 use tutti_sys::error::context;
 use tutti_sys::guarded::{self, LogPlace};
-use tutti_sys::log_stream::{Later, LogStream, LossLine};
+use tutti_sys::log_stream::{Later, LogStream, LossCount, LossLine};
 use tutti_sys::{log_line, process};
 
 pub use self::limit::LineLimit;
@@ -37,7 +36,7 @@ pub struct Log {
     later: Later,
     writer: Arc<Writer>,
     /// Lost lines of this process.
-    lost: Arc<AtomicU64>,
+    lost: Arc<LossCount>,
 }
 
 impl Log {
@@ -104,7 +103,7 @@ impl Log {
 
     /// Returns the number of lines of this process that could not be written.
     pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.lost.get()
     }
 
     /// True if lines of this level are written.
@@ -179,7 +178,7 @@ fn stream(
     file: OwnedFd,
     later: Later,
     writer: &Arc<Writer>,
-    lost: &Arc<AtomicU64>,
+    lost: &Arc<LossCount>,
 ) -> Arc<LogStream> {
     let of = Arc::clone(writer);
     // Called when the reader continues, or the disk has room again.
