@@ -389,7 +389,7 @@ impl Observation<'_> {
             let lost = self.rate("tutti_log_lines_lost_total", &[("log", log)]);
             if lost.is_some_and(|lost| lost > 0.0) {
                 let title = format!("The {log} log loses lines");
-                let detail = "its disk is full, or its reader does not keep up";
+                let detail = "its disk is full, or its reader is too slow";
                 add(Severity::Warning, title, detail, "df -h");
             }
         }
