@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use maud::{Markup, html};
 use serde_json::Value;
+pub(crate) use tutti_metrics::status_value::members;
 
 /// A column of a table.
 pub(crate) struct Column {
@@ -209,18 +210,6 @@ pub(crate) fn clock(time: SystemTime) -> String {
         Ok(stamp) => stamp.strftime("%H:%M").to_string(),
         Err(_) => String::new(),
     }
-}
-
-/// Members of an object of `/status`.
-pub(crate) fn members<'v>(
-    value: &'v Value,
-    pointer: &str,
-) -> impl Iterator<Item = (&'v String, &'v Value)> {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
 }
 
 #[cfg(test)]

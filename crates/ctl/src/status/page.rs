@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tutti_metrics::status_value::{number, plural};
 
 use super::limits;
 use crate::style;
@@ -109,11 +110,6 @@ fn streams(status: &Value) -> Vec<String> {
 
 const TOTAL: &str = "/requests/total";
 
-fn number(value: &Value, pointer: &str) -> u64 {
-    let number = value.pointer(pointer).and_then(Value::as_u64);
-    number.unwrap_or_default()
-}
-
 /// `maintenance  requests get 503`, and `maintenance  requests of /listeners/*:8080 get 503`; nothing without maintenance.
 fn maintenance(status: &Value) -> Vec<String> {
     let line = |of: &str, maintenance: &Value| {
@@ -217,8 +213,7 @@ pub(crate) fn time(seconds: u64) -> String {
         let count = left / length;
         left %= length;
         if count > 0 || (length == 1 && parts.is_empty()) {
-            let plural = if count == 1 { "" } else { "s" };
-            parts.push(format!("{count} {unit}{plural}"));
+            parts.push(plural(count, unit));
         } else if !parts.is_empty() {
             break;
         }

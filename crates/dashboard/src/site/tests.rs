@@ -463,7 +463,7 @@ async fn a_comparison_that_cannot_be_made_says_why() {
             ))
             .await,
     );
-    assert!(page.contains("1 lines removed, 1 lines added"), "{page}");
+    assert!(page.contains("1 line removed, 1 line added"), "{page}");
 }
 
 #[tokio::test]
