@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
+use tutti_metrics::status_value::plural;
+use tutti_options::visible;
 
 use super::client::{ControlClient, ControlResponse, encode};
 use super::control_address::ControlArguments;
@@ -181,11 +183,10 @@ fn spoolers(client: &ControlClient) -> Result<Vec<String>, CommandError> {
 fn line(spooler: &str, job: &Value, now: u64) -> [String; 2] {
     let text = |name| {
         let text = job.get(name).and_then(Value::as_str).unwrap_or_default();
-        text.replace(char::is_control, " ")
+        visible(text)
     };
     let number = |name| job.get(name).and_then(Value::as_u64).unwrap_or_default();
     let attempts = number("attempts");
-    let plural = if attempts == 1 { "" } else { "s" };
     let since = time(now.saturating_sub(number("failed")));
     [
         format!(
@@ -197,7 +198,10 @@ fn line(spooler: &str, job: &Value, now: u64) -> [String; 2] {
         ),
         format!(
             "    {} {}",
-            style::quiet(&format!("{since} ago, after {attempts} attempt{plural}:")),
+            style::quiet(&format!(
+                "{since} ago, after {}:",
+                plural(attempts, "attempt")
+            )),
             text("error")
         ),
     ]
@@ -217,7 +221,7 @@ mod tests {
             text,
             [
                 "mail 00000000000000ff  POST /mail?n=1",
-                "    1 minute ago, after 1 attempt: no [2J answer"
+                "    1 minute ago, after 1 attempt: no·[2J answer"
             ]
         );
     }

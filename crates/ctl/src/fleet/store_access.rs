@@ -12,6 +12,7 @@ use tutti_fleet_store::etcd_client::{ClusterOptions, EtcdEndpoint, EtcdTls};
 use tutti_fleet_store::records::{DocumentVersion, NodeReport, Rollout, digest, read_all};
 use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError, StoreEntry};
 use tutti_fleet_store::{keys, patience};
+use tutti_options::{visible, visible_value};
 
 use crate::excerpt;
 use crate::report::CommandError;
@@ -170,6 +171,15 @@ pub(super) fn failed(error: FleetStoreError) -> CommandError {
     }
 }
 
+/// Returns texts of other users and of nodes without control characters; unreadable ones are skipped.
+pub(super) fn visible_entries(entries: &Entries) -> Entries {
+    let entries = entries.iter().filter_map(|(name, text)| {
+        let value = visible_value(serde_json::from_str(text).ok()?);
+        Some((visible(name), value.to_string()))
+    });
+    entries.collect()
+}
+
 impl Fleet {
     pub(super) fn new(arguments: &StoreArguments) -> Result<Fleet, CommandError> {
         let source = arguments.source()?;
@@ -204,7 +214,7 @@ impl Fleet {
     pub(super) async fn look(&self) -> Result<Seen, CommandError> {
         let texts = self.store.list(keys::HEADS).await.map_err(failed)?;
         Ok(Seen {
-            heads: read_all(&texts, keys::HEADS),
+            heads: read_all(&visible_entries(&texts), keys::HEADS),
             answers: self.answers().await?,
             texts,
         })
@@ -212,7 +222,7 @@ impl Fleet {
 
     pub(super) async fn answers(&self) -> Result<BTreeMap<String, NodeReport>, CommandError> {
         let entries = self.store.list(keys::NODES).await.map_err(failed)?;
-        Ok(read_all(&entries, keys::NODES))
+        Ok(read_all(&visible_entries(&entries), keys::NODES))
     }
 
     /// Returns the highest number below a prefix, of documents or roll-outs; 0 if there are none.
