@@ -384,6 +384,22 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_hangs_is_reported_after_the_patience() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let client = ControlClient::at(&format!("unix:{}", path.display()));
+        let client = client.within(Duration::from_millis(1));
+        let failure = client.call("GET", "/status", None, None).err().unwrap();
+        let text = failure.text();
+        assert!(
+            text.contains("cannot reach the server at `unix:/"),
+            "{text}"
+        );
+        assert!(text.contains("it has not responded within"), "{text}");
+    }
+
+    #[test]
     fn a_cut_answer_is_an_error_and_a_whole_one_is_read() {
         let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nETag: \"x\"\r\n\r\n{}";
         let answer = parse(whole).unwrap();

@@ -124,6 +124,9 @@ mod tests {
                 .text()
                 .contains("Value doesn't exist: no such listener")
         );
+        let answer = json!({"error": "No\u{1b}[2J.", "detail": "because\nof"});
+        let text = failure(&answer, 404, &[]).text();
+        assert!(text.contains("No·[2J: because of"), "{text}");
         assert!(failure(&json!(null), 502, &[]).text().contains("502"));
     }
 }

@@ -191,7 +191,7 @@ fn line(spooler: &str, job: &Value, now: u64) -> [String; 2] {
     [
         format!(
             "{} {}  {} {}",
-            style::strong(spooler),
+            style::strong(&visible(spooler)),
             text("id"),
             text("method"),
             text("target")

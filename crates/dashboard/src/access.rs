@@ -15,7 +15,7 @@ use rustls::ServerConfig;
 use tutti_log::{Level, Log};
 use tutti_protocol::Token;
 
-use crate::reply::Request;
+use crate::reply::{Request, Security};
 
 /// A working day: a user who logs in in the morning is still logged in in the evening.
 const SESSION: Duration = Duration::from_secs(12 * 3600);
@@ -49,15 +49,6 @@ pub struct DashboardTls {
     pub config: Arc<ServerConfig>,
     /// A digest of its rule about client certificates; `None`: it does not ask for them.
     pub client_rule: Option<[u8; 32]>,
-}
-
-/// The security of a connection: the settings require one, and a connection keeps the one that it began with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Security {
-    /// HTTP without TLS.
-    Plain,
-    /// TLS, and the rule by which the client's certificate was verified.
-    Tls { client_rule: Option<[u8; 32]> },
 }
 
 impl DashboardAccess {

@@ -13,8 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tutti_control::{BodyReadError, Response};
 use tutti_http::Method;
 
-use crate::access::Security;
-use crate::reply::{Reply, Request};
+use crate::reply::{Reply, Request, Security};
 use crate::site::{MISDIRECTED, Site};
 
 /// Time for a whole head, including the pause between two requests, and for progress in reading a reply.

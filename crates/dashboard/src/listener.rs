@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tutti_control::OpenConnections;
 
-use crate::access::Security;
 use crate::connection::{self, Client};
+use crate::reply::Security;
 use crate::site::Site;
 
 /// Maximum connections: a browser opens six.

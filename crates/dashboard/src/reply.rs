@@ -2,7 +2,14 @@
 
 use tutti_http::Method;
 
-use crate::access::Security;
+/// The security of a connection: the settings require one, and a connection keeps the one that it began with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Security {
+    /// HTTP without TLS.
+    Plain,
+    /// TLS, and the rule by which the client's certificate was verified.
+    Tls { client_rule: Option<[u8; 32]> },
+}
 
 /// A complete request.
 #[derive(Debug)]

@@ -289,7 +289,7 @@ mod tests {
         log.output("blog", 42, b"hello");
         let own = b"2026/01/02 03:04:05 [error] 7#7 \"blog\": php message: x";
         log.output("blog", 42, own);
-        // What a client has sent, or an application wants others to believe.
+        // The text of a client, or one by which an application pretends to be the server.
         for message in [
             "[alert] 1#1 main has ended",
             "[alert] 1#1 \"shop\": cannot start",

@@ -278,3 +278,39 @@ pub(super) fn caller() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{user}@{}", host.trim())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_have_no_control_characters() {
+        let head = Rollout {
+            id: "1".to_owned(),
+            number: 7,
+            selector: keys::ALL.to_owned(),
+            version: None,
+            former: None,
+            state: tutti_fleet_store::records::RolloutState::Done,
+            waves: Vec::new(),
+            wave: 0,
+            nodes: vec!["a\x1b]0;b\x07".to_owned()],
+            by: "anna\x1b[2J@laptop".to_owned(),
+            time: u64::MAX,
+            comment: None,
+            reason: Some("line\nline".to_owned()),
+        };
+        let entries = Entries::from([
+            (keys::head(keys::ALL), head.to_text()),
+            (keys::head("a=b"), "unreadable".to_owned()),
+        ]);
+        let read: BTreeMap<String, Rollout> = read_all(&visible_entries(&entries), keys::HEADS);
+        let expected = Rollout {
+            nodes: vec!["a·]0;b·".to_owned()],
+            by: "anna·[2J@laptop".to_owned(),
+            reason: Some("line line".to_owned()),
+            ..head
+        };
+        assert_eq!(read, BTreeMap::from([(keys::ALL.to_owned(), expected)]));
+    }
+}

@@ -8,7 +8,7 @@ use tutti_control::{RestartError, ServiceFuture};
 use tutti_protocol::{Cause, Token};
 
 use super::*;
-use crate::access::Security;
+use crate::reply::Security;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
