@@ -5,13 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
-use tutti_metrics::status_value::plural;
+use tutti_metrics::status_value::{plural, time};
 use tutti_options::visible;
 
 use super::client::{ControlClient, ControlResponse, encode};
 use super::control_address::ControlArguments;
 use super::report::{CommandError, say, write};
-use super::status::page::time;
 use super::style;
 
 #[derive(Args)]

@@ -6,13 +6,12 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use tutti_fleet_store::now;
 use tutti_fleet_store::records::{NodeReport, Rollout, RolloutState, choose};
-use tutti_metrics::status_value::plural;
+use tutti_metrics::status_value::{plural, time};
 
 use super::arguments::selected_nodes;
 use super::roll::generation;
 use super::store_access::{Fleet, Seen};
 use crate::report::{CommandError, say};
-use crate::status::page::time;
 use crate::style;
 use crate::wrap::for_stdout;
 
