@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use instant_acme::{Error, Problem};
 use tutti_dialer::error_chain;
+use tutti_options::visible;
 
 /// A failure of an order.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ pub(crate) fn words(problem: &Problem) -> String {
         }
     }
     // It is written to the log and to terminals.
-    let text = text.replace(char::is_control, " ");
+    let text = visible(&text);
     match kind(problem) {
         "" => text,
         kind => format!("{text} ({kind})"),

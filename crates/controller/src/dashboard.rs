@@ -14,7 +14,7 @@ use std::time::Duration;
 use tutti_config::model::Dashboard;
 use tutti_config::{Config, Diagnostic, Diagnostics};
 use tutti_control::Changes;
-use tutti_dashboard::{DashboardAccess, Site};
+use tutti_dashboard::{DashboardAccess, DashboardTls, Site};
 use tutti_log::Level;
 use tutti_protocol::{BindAddress, FromController, Token};
 use tutti_tls::{Bundle, CertificateSource, Offer};
@@ -69,7 +69,10 @@ impl Inner {
                 );
                 let offer = offer
                     .map_err(|error| Diagnostic::apply(error.pointer.clone(), error.to_string()))?;
-                Some(offer.config())
+                Some(DashboardTls {
+                    config: offer.config(),
+                    client_rule: offer.client_rule(),
+                })
             }
         };
         let socket = if self.dashboard.address() == Some(wanted.address) {
@@ -224,13 +227,13 @@ impl ControllerService {
                     inner.tend_dashboard().await;
                     tokio::select! {
                         () = tokio::time::sleep(LOOK_INTERVAL) => {}
-                        () = inner.dashboard.opened.notified() => {}
+                        () = inner.dashboard.due.notified() => {}
                     }
                 }
             });
         }
         state.may_serve = true;
-        self.0.dashboard.opened.notify_one();
+        self.0.dashboard.due.notify_one();
     }
 
     /// Stops serving it: another controller does, or it is no longer configured. Main keeps the socket for that.

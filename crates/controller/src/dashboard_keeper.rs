@@ -13,7 +13,8 @@ use tutti_dashboard::{DashboardAccess, Site};
 #[derive(Default)]
 pub(super) struct Keeper {
     state: Mutex<State>,
-    pub(super) opened: Notify,
+    /// Its settings may have changed: it is looked after at once.
+    pub(super) due: Notify,
 }
 
 #[derive(Default)]

@@ -74,6 +74,7 @@ impl Inner {
         certificates::warn(&name, &bundle, &self.log);
         self.certificates.store(Arc::new(certificates));
         self.note_what_is_sound();
+        self.dashboard.due.notify_one();
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
+use tutti_options::{visible, visible_value};
 
 use super::client::{ControlClient, ControlResponse, encode};
 use super::control_address::ControlArguments;
@@ -130,7 +131,11 @@ fn put(name: &str, files: &[PathBuf], client: &ControlClient) -> Result<ExitCode
     let answer = client.send("PUT", &place(name), body, None)?;
     answer.succeeded(None)?;
     if let Some(warning) = answer.json()?.get("warning").and_then(Value::as_str) {
-        say(&format!("{} {warning}", style::place("warning:")));
+        say(&format!(
+            "{} {}",
+            style::place("warning:"),
+            visible(warning)
+        ));
     }
     say(&format!("{} {name} is stored", style::good("done:")));
     Ok(ExitCode::SUCCESS)
@@ -181,7 +186,7 @@ A holder of the key of this certificate can pretend to be any site to the client
 fn list(client: &ControlClient) -> Result<ExitCode, CommandError> {
     let answer = client.call("GET", "/certificates", None, None)?;
     answer.succeeded(None)?;
-    let stored = answer.json()?;
+    let stored = visible_value(answer.json()?);
     let stored = stored.as_object().cloned().unwrap_or_default();
     if stored.is_empty() {
         say(&style::quiet("no certificates"));

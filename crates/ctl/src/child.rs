@@ -7,6 +7,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -128,8 +130,31 @@ impl ChildServer {
         let _ = tutti_sys::signal::send(self.pid, signal);
     }
 
-    /// Forwards signals until the server ends.
-    pub(crate) fn wait(&mut self, signals: &Signals) -> Result<ExitCode, CommandError> {
+    /// Forwards signals to the server from now on, by a thread: the command may be waiting for an application to start.
+    /// Returns a flag that is set before the first one is forwarded.
+    pub(crate) fn forward(&self, signals: Signals) -> Arc<AtomicBool> {
+        let (pid, is_signalled) = (self.pid, Arc::<AtomicBool>::default());
+        let flag = Arc::clone(&is_signalled);
+        std::thread::spawn(move || {
+            loop {
+                // An interrupted wait is followed by a check, like any other.
+                let _ = rustix::event::poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);
+                while let Some(signal) = signals.next() {
+                    flag.store(true, Ordering::Release);
+                    let signal = match signal {
+                        libc::SIGHUP => libc::SIGTERM,
+                        other => other,
+                    };
+                    // It may just have ended by itself.
+                    let _ = tutti_sys::signal::send(pid, signal);
+                }
+            }
+        });
+        is_signalled
+    }
+
+    /// Waits until the server ends.
+    pub(crate) fn wait(&mut self) -> Result<ExitCode, CommandError> {
         let pidfd = tutti_sys::process::pidfd(self.pid)
             .map_err(|error| CommandError::new(format!("cannot watch the server: {error}")))?;
         loop {
@@ -139,19 +164,8 @@ impl ChildServer {
                     Ended::Signal(..) => Err(CommandError::new(format!("the server {ended}"))),
                 };
             }
-            let mut watched = [
-                PollFd::new(&pidfd, PollFlags::IN),
-                PollFd::new(signals, PollFlags::IN),
-            ];
             // An interrupted wait is followed by a check, like any other.
-            let _ = rustix::event::poll(&mut watched, None);
-            while let Some(signal) = signals.next() {
-                self.signal(if signal == libc::SIGHUP {
-                    libc::SIGTERM
-                } else {
-                    signal
-                });
-            }
+            let _ = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], None);
         }
     }
 }

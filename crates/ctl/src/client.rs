@@ -1,7 +1,8 @@
 //! A client of the control API: one request per connection over a unix or TCP socket.
 
+use std::fmt::Display;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -36,6 +37,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(300);
 pub(crate) struct ControlClient {
     address: String,
     token: Option<Token>,
+    patience: Duration,
 }
 
 /// The response of the server.
@@ -81,6 +83,7 @@ impl ControlClient {
             return Ok(Self {
                 address: address.clone(),
                 token,
+                patience: ANSWER_WITHIN,
             });
         }
         let sockets = default_sockets();
@@ -88,6 +91,7 @@ impl ControlClient {
             Some(socket) => Ok(Self {
                 address: format!("unix:{}", socket.display()),
                 token,
+                patience: ANSWER_WITHIN,
             }),
             None => {
                 let tried: Vec<_> = sockets
@@ -110,7 +114,13 @@ impl ControlClient {
         Self {
             address: address.to_owned(),
             token: None,
+            patience: ANSWER_WITHIN,
         }
+    }
+
+    /// Waits so long for a response, instead of as long as a change may take.
+    pub(crate) fn within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Returns the process of a server on this machine, if it can be determined.
@@ -170,11 +180,16 @@ impl ControlClient {
         field: Option<(&str, &str)>,
     ) -> Result<ControlResponse, CommandError> {
         self.exchange(method, path, body, field).map_err(|error| {
-            let failure = CommandError::new(format!(
-                "cannot talk to the server at `{}`: {error}",
-                self.address
-            ));
+            let failed = |why: &dyn Display| {
+                let address = &self.address;
+                CommandError::new(format!("cannot reach the server at `{address}`: {why}"))
+            };
+            let failure = failed(&error);
             match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => failed(&format!(
+                    "it has not responded within {} s",
+                    self.patience.as_secs()
+                )),
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                     failure.hint("is it running? `--control` names another socket")
                 }
@@ -216,12 +231,12 @@ impl ControlClient {
         match self.address.strip_prefix("unix:") {
             Some(path) => {
                 let stream = connect_unix(path)?;
-                stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+                stream.set_read_timeout(Some(self.patience))?;
                 talk(stream, &bytes, &mut answer)?;
             }
             None => {
-                let stream = TcpStream::connect(&self.address)?;
-                stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+                let stream = connect_inet(&self.address, self.patience)?;
+                stream.set_read_timeout(Some(self.patience))?;
                 talk(stream, &bytes, &mut answer)?;
             }
         }
@@ -238,6 +253,18 @@ fn connect_unix(path: &str) -> io::Result<UnixStream> {
         }
         None => UnixStream::connect(Path::new(path)),
     }
+}
+
+/// Connects to the first of its addresses that accepts.
+fn connect_inet(address: &str, patience: Duration) -> io::Result<TcpStream> {
+    let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
+    for address in address.to_socket_addrs()? {
+        outcome = TcpStream::connect_timeout(&address, patience);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
 }
 
 fn talk(mut stream: impl Read + Write, request: &[u8], answer: &mut Vec<u8>) -> io::Result<()> {
@@ -354,6 +381,22 @@ mod tests {
             config_path(Some("applications/my site")),
             "/config/applications/my%20site"
         );
+    }
+
+    #[test]
+    fn a_server_that_hangs_is_reported_after_the_patience() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let client = ControlClient::at(&format!("unix:{}", path.display()));
+        let client = client.within(Duration::from_millis(1));
+        let failure = client.call("GET", "/status", None, None).err().unwrap();
+        let text = failure.text();
+        assert!(
+            text.contains("cannot reach the server at `unix:/"),
+            "{text}"
+        );
+        assert!(text.contains("it has not responded within"), "{text}");
     }
 
     #[test]

@@ -7,13 +7,14 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 use tutti_config::{Diagnostic, Diagnostics, Location, Pointer};
+use tutti_options::visible;
 
 use super::report::CommandError;
 use super::style;
 
 /// Turns an error response into a failure; `sent` are the names and texts that its places refer to.
 pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> CommandError {
-    let word = |name: &str| answer.get(name).and_then(Value::as_str);
+    let word = |name: &str| answer.get(name).and_then(Value::as_str).map(visible);
     let summary = match word("error") {
         Some(summary) => summary.trim_end_matches('.').to_owned(),
         None => format!("the server answered with status {status}"),
@@ -123,6 +124,9 @@ mod tests {
                 .text()
                 .contains("Value doesn't exist: no such listener")
         );
+        let answer = json!({"error": "No\u{1b}[2J.", "detail": "because\nof"});
+        let text = failure(&answer, 404, &[]).text();
+        assert!(text.contains("No·[2J: because of"), "{text}");
         assert!(failure(&json!(null), 502, &[]).text().contains("502"));
     }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use similar::TextDiff;
+use tutti_options::visible;
 
 use super::client::ControlClient;
 use super::report::{CommandError, say, write};
@@ -24,8 +25,8 @@ fn entries(client: &ControlClient) -> Result<Vec<Entry>, CommandError> {
     let list = answer.json()?;
     let word = |entry: &Value, name: &str| {
         let word = entry.get(name).and_then(Value::as_str);
-        // A client chooses its own name, which must not be able to move the cursor.
-        word.unwrap_or_default().replace(char::is_control, "·")
+        // A client chooses its own name.
+        visible(word.unwrap_or_default())
     };
     let entry = |entry: &Value| {
         Some(Entry {

@@ -5,11 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
+use tutti_metrics::status_value::{plural, time};
+use tutti_options::visible;
 
 use super::client::{ControlClient, ControlResponse, encode};
 use super::control_address::ControlArguments;
 use super::report::{CommandError, say, write};
-use super::status::page::time;
 use super::style;
 
 #[derive(Args)]
@@ -181,23 +182,25 @@ fn spoolers(client: &ControlClient) -> Result<Vec<String>, CommandError> {
 fn line(spooler: &str, job: &Value, now: u64) -> [String; 2] {
     let text = |name| {
         let text = job.get(name).and_then(Value::as_str).unwrap_or_default();
-        text.replace(char::is_control, " ")
+        visible(text)
     };
     let number = |name| job.get(name).and_then(Value::as_u64).unwrap_or_default();
     let attempts = number("attempts");
-    let plural = if attempts == 1 { "" } else { "s" };
     let since = time(now.saturating_sub(number("failed")));
     [
         format!(
             "{} {}  {} {}",
-            style::strong(spooler),
+            style::strong(&visible(spooler)),
             text("id"),
             text("method"),
             text("target")
         ),
         format!(
             "    {} {}",
-            style::quiet(&format!("{since} ago, after {attempts} attempt{plural}:")),
+            style::quiet(&format!(
+                "{since} ago, after {}:",
+                plural(attempts, "attempt")
+            )),
             text("error")
         ),
     ]
@@ -217,7 +220,7 @@ mod tests {
             text,
             [
                 "mail 00000000000000ff  POST /mail?n=1",
-                "    1 minute ago, after 1 attempt: no [2J answer"
+                "    1 minute ago, after 1 attempt: no·[2J answer"
             ]
         );
     }

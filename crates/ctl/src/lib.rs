@@ -155,10 +155,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Completions { shell } => print_completions(shell),
         Command::Man(arguments) => manual::run(&arguments, Cli::command()),
     };
-    match done {
-        Ok(code) => code,
-        Err(failure) => failure.show(),
-    }
+    report::end(done)
 }
 
 /// Returns the commands that can follow the recognized part of a call.

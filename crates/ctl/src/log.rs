@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use tutti_options::visible;
 
 use super::client::ControlClient;
 use super::control_address::ControlArguments;
-use super::report::CommandError;
+use super::report::{CommandError, unwritten};
 
 /// Interval between checks of the end of the file. A person does not notice the delay.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -48,14 +49,16 @@ pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, CommandError> {
         return Err(elsewhere(&place));
     };
     let path = Path::new(path);
-    let outcome = last_lines(path, arguments.lines).and_then(|file| match arguments.follow {
-        true => follow(path, file),
-        false => Ok(()),
-    });
+    let stdout = io::stdout();
+    let mut output = Output::new(&stdout, stdout.is_terminal());
+    let outcome =
+        last_lines(path, arguments.lines, &mut output).and_then(|file| match arguments.follow {
+            true => follow(path, file, &mut output),
+            false => output.end(),
+        });
     match outcome {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // The reader has closed the pipe (`| head`).
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) if output.has_failed => unwritten(&error),
         Err(error) => {
             let failure = CommandError::new(format!("cannot read `{}`: {error}", path.display()));
             Err(match error.kind() {
@@ -89,8 +92,70 @@ fn elsewhere(place: &Value) -> CommandError {
     )
 }
 
+/// Prints lines; to a terminal without control characters, because applications and clients choose a part of the text.
+struct Output<W> {
+    to: W,
+    /// The beginning of a line, if this is a terminal.
+    line: Option<Vec<u8>>,
+    has_failed: bool,
+}
+
+impl<W: Write> Output<W> {
+    fn new(to: W, is_terminal: bool) -> Output<W> {
+        Output {
+            to,
+            line: is_terminal.then(Vec::new),
+            has_failed: false,
+        }
+    }
+
+    /// Prints a last line without its end.
+    fn end(&mut self) -> io::Result<()> {
+        let rest = self.line.as_mut().map(std::mem::take).unwrap_or_default();
+        let rest = visible(&String::from_utf8_lossy(&rest));
+        let printed = self.to.write_all(rest.as_bytes());
+        let printed = printed.and_then(|()| self.to.flush());
+        self.noted(printed)
+    }
+
+    fn noted<T>(&mut self, printed: io::Result<T>) -> io::Result<T> {
+        self.has_failed |= printed.is_err();
+        printed
+    }
+
+    fn print(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(line) = &mut self.line else {
+            return self.to.write_all(bytes);
+        };
+        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+            line.extend_from_slice(part);
+            if line.ends_with(b"\n") || line.len() >= BLOCK_BYTES {
+                let whole = line.strip_suffix(b"\n");
+                let end = if whole.is_some() { "\n" } else { "" };
+                let text = String::from_utf8_lossy(whole.unwrap_or(line));
+                self.to.write_all((visible(&text) + end).as_bytes())?;
+                line.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let printed = self.print(bytes);
+        self.noted(printed)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let printed = self.to.flush();
+        self.noted(printed)
+    }
+}
+
 /// Prints the last lines. Returns the file, positioned at its end.
-fn last_lines(path: &Path, count: usize) -> io::Result<File> {
+fn last_lines(path: &Path, count: usize, output: &mut impl Write) -> io::Result<File> {
     let mut file = File::open(path)?;
     let mut blocks: VecDeque<Vec<u8>> = VecDeque::new();
     let mut start = file.seek(SeekFrom::End(0))?;
@@ -106,7 +171,7 @@ fn last_lines(path: &Path, count: usize) -> io::Result<File> {
         blocks.push_front(block);
     }
     let text: Vec<u8> = blocks.into_iter().flatten().collect();
-    io::stdout().write_all(tail(&text, count))?;
+    output.write_all(tail(&text, count))?;
     file.seek(SeekFrom::Start(end))?;
     Ok(file)
 }
@@ -126,10 +191,9 @@ fn tail(text: &[u8], count: usize) -> &[u8] {
 }
 
 /// Prints lines that are added to the file, and to its successors after a rotation.
-fn follow(path: &Path, mut file: File) -> io::Result<()> {
-    let mut output = io::stdout();
+fn follow(path: &Path, mut file: File, output: &mut impl Write) -> io::Result<()> {
     loop {
-        io::copy(&mut file, &mut output)?;
+        io::copy(&mut file, output)?;
         output.flush()?;
         let at = file.stream_position()?;
         let is_cut = file.metadata()?.len() < at;
@@ -141,7 +205,7 @@ fn follow(path: &Path, mut file: File) -> io::Result<()> {
         if let Ok(found) = path.metadata()
             && is_other(&found, &file.metadata()?)
         {
-            io::copy(&mut file, &mut output)?;
+            io::copy(&mut file, output)?;
             file = File::open(path)?;
         }
     }
@@ -165,6 +229,25 @@ mod tests {
         assert_eq!(tail(b"a\nb\nc", 2), b"b\nc");
         assert_eq!(tail(b"", 2), b"");
         assert_eq!(tail(b"\n\n", 1), b"\n");
+    }
+
+    #[test]
+    fn a_terminal_gets_no_control_characters_and_a_file_gets_all_bytes() {
+        let text = "one\ttwo\x1b[2J\nthree \u{9b}é";
+        for (is_terminal, expected) in [(true, "one two·[2J\nthree ·é"), (false, text)] {
+            let mut printed = Vec::new();
+            let mut output = Output::new(&mut printed, is_terminal);
+            // A character may come in two parts.
+            for byte in text.as_bytes() {
+                output.write_all(&[*byte]).unwrap();
+            }
+            output.end().unwrap();
+            assert_eq!(String::from_utf8(printed).unwrap(), expected);
+        }
+        let mut printed = Vec::new();
+        let endless = [b'x'; 2 * BLOCK_BYTES];
+        Output::new(&mut printed, true).write_all(&endless).unwrap();
+        assert_eq!(printed, endless);
     }
 
     #[test]

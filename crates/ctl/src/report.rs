@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use super::style;
 
@@ -73,19 +74,41 @@ impl CommandError {
     }
 }
 
-/// Prints one line on stdout.
+/// Why a line could not be printed first.
+static UNPRINTED: OnceLock<CommandError> = OnceLock::new();
+
+/// Prints one line on stdout. A failure is reported when the command has ended ([`end`]), because it does more than
+/// print.
 pub(crate) fn say(line: &str) {
-    // A closed pipe (`| head`) is not an error.
-    let _ = writeln!(io::stdout(), "{line}");
+    if let Err(failure) = write(format!("{line}\n").as_bytes()) {
+        let _ = UNPRINTED.set(failure);
+    }
 }
 
 /// Writes bytes to stdout.
 pub fn write(bytes: &[u8]) -> Result<ExitCode, CommandError> {
     match io::stdout().write_all(bytes) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(CommandError::new(format!(
+        Err(error) => unwritten(&error),
+    }
+}
+
+/// The outcome of a command whose output could not be written.
+pub(crate) fn unwritten(error: &io::Error) -> Result<ExitCode, CommandError> {
+    match error.kind() {
+        // The reader has gone (`| head`).
+        io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        _ => Err(CommandError::new(format!(
             "cannot write to stdout: {error}"
         ))),
+    }
+}
+
+/// Reports the failure of a command, and returns its exit status.
+pub(crate) fn end(done: Result<ExitCode, CommandError>) -> ExitCode {
+    match (done, UNPRINTED.get()) {
+        (Err(failure), _) => failure.show(),
+        (Ok(_), Some(failure)) => failure.show(),
+        (Ok(code), None) => code,
     }
 }

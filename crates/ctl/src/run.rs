@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 use clap::Args;
 use tutti_sys::signal::Signals;
@@ -74,13 +75,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, CommandError> {
         described(&site, workers)
     )));
     let mut server = start(arguments, &site, folder.path())?;
-    server
-        .wait_until_up()
-        .map_err(|failure| failure.hint("its messages are above"))?;
+    let is_signalled = server.forward(signals);
     let control = server.control();
-    child::configure(&control, &format!("{configuration:#}"))?;
-    announce(&site, &listen, workers, &control);
-    server.wait(&signals)
+    let started = server
+        .wait_until_up()
+        .map_err(|failure| failure.hint("its messages are above"))
+        .and_then(|()| child::configure(&control, &format!("{configuration:#}")));
+    match started {
+        Ok(()) => announce(&site, &listen, workers, &control),
+        // It was stopped before it was ready.
+        Err(_) if is_signalled.load(Ordering::Acquire) => {}
+        Err(failure) => return Err(failure),
+    }
+    server.wait()
 }
 
 fn start(arguments: &RunArguments, site: &Site, state: &Path) -> Result<ChildServer, CommandError> {
@@ -201,7 +208,7 @@ fn user_for(arguments: &RunArguments, root: &Path) -> Result<String, CommandErro
     }
     tutti_sys::credentials::user_name(owner).ok_or_else(|| {
         CommandError::new(format!(
-            "the owner of `{}`, number {owner}, has no name",
+            "user ID {owner}, the owner of `{}`, has no user name",
             root.display()
         ))
         .hint("choose a user with `--user NAME`")

@@ -37,11 +37,15 @@ pub(crate) enum Kind {
 }
 
 /// Files that are never shared: hidden files (version control, `.env`, `.htpasswd`; except ACME's folder, RFC 8615),
-/// sources that a server runs, archives, databases, keys, and backup files of editors.
+/// sources that a server runs, archives, databases, keys, logs, and backup files of editors. Scripts of shells are
+/// shared: sites offer them for download.
 pub(super) const NEVER_SHARED: &[&str] = &[
     "*/.*",
     "!/.well-known/*",
     "*.php*",
+    "*.phtml",
+    "*.phar",
+    "*.inc",
     "*.py",
     "*.pyc",
     "*.psgi",
@@ -66,6 +70,7 @@ pub(super) const NEVER_SHARED: &[&str] = &[
     "*.key",
     "*.pem",
     "*.bak",
+    "*.log",
     "*~",
 ];
 

@@ -10,10 +10,11 @@ use std::time::Duration;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
+use tutti_options::visible_value;
 
 use super::client::{ControlClient, ControlResponse, encode};
 use super::control_address::ControlArguments;
-use super::report::{CommandError, say, write};
+use super::report::{CommandError, say, unwritten, write};
 use super::wrap::columns;
 
 /// Moves the cursor to the top left and clears the screen.
@@ -69,16 +70,8 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, CommandError>
         };
         match show(&text) {
             Ok(()) if has_reader_for(pause) => {}
-            // The reader has gone (`| head`).
             Ok(()) => return Ok(ExitCode::SUCCESS),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                return Ok(ExitCode::SUCCESS);
-            }
-            Err(error) => {
-                return Err(CommandError::new(format!(
-                    "cannot write to stdout: {error}"
-                )));
-            }
+            Err(error) => return unwritten(&error),
         }
     }
 }
@@ -98,7 +91,7 @@ fn one(client: &ControlClient, name: &str, is_json: bool) -> Result<ExitCode, Co
         return write(&answer.body);
     }
     let mut lines = Vec::new();
-    facts(name, &answer.json()?, &mut lines);
+    facts(name, &visible_value(answer.json()?), &mut lines);
     let width = lines.iter().map(|(name, _)| name.chars().count()).max();
     let width = width.unwrap_or_default();
     for (name, value) in lines {
@@ -143,13 +136,13 @@ struct Seen {
 
 impl Seen {
     fn now(client: &ControlClient) -> Result<Seen, CommandError> {
-        let status = look(client)?.json()?;
+        let status = visible_value(look(client)?.json()?);
         let listeners = client.call("GET", "/config/listeners", None, None)?;
         Ok(Seen {
             status,
             // There are none: 404.
             listeners: match listeners.succeeded(None) {
-                Ok(_) => listeners.json()?,
+                Ok(_) => visible_value(listeners.json()?),
                 Err(_) => Value::Null,
             },
         })

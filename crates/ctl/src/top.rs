@@ -58,8 +58,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
             .hint("`tutti status --watch --json` is for programs"));
     }
     // The first sample, before the screen is taken over: faults are reported like those of any other command.
-    let client = ControlClient::new(&arguments.control)?;
-    let first = Sample::now(&client)?;
+    let first = Sample::now(&arguments.control)?;
     let mut state = State::new(
         first,
         arguments.log.clone().map(LogTail::new),
@@ -118,8 +117,7 @@ fn look(control: ControlArguments, pause: Duration, ended: Receiver<()>, news: S
     thread::spawn(move || {
         while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
             let begun = Instant::now();
-            let sample = ControlClient::new(&control).and_then(|client| Sample::now(&client));
-            let item = match sample {
+            let item = match Sample::now(&control) {
                 Ok(sample) => News::Sample(Box::new(sample)),
                 Err(failure) => {
                     let seconds = begun.elapsed().as_secs();

@@ -61,6 +61,44 @@ impl Setting {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let setting = Setting::new();
+    for words in [
+        &["status"][..],
+        &["jobs", "list"],
+        &["cert", "list"],
+        &["log"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = tutti(words)
+            .args(["--control", &setting.control])
+            .stdout(full.unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        let told = text(&output.stderr);
+        assert!(
+            told.contains("cannot write to stdout: No space left"),
+            "{words:?}: {told}"
+        );
+    }
+}
+
+#[test]
+fn status_shows_no_control_characters() {
+    let setting = Setting::new();
+    let name = "x\u{1b}[2J";
+    let path = "/config/upstreams";
+    let upstream = json!({(name): {"servers": {"127.0.0.1:1": {}}}});
+    let reply = setting.server.call("PUT", path, &upstream);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let page = setting.run(&["status"], "");
+    assert!(page.status.success(), "{}", text(&page.stderr));
+    let page = text(&page.stdout);
+    assert!(page.contains("x·[2J") && !page.contains('\u{1b}'), "{page}");
+}
+
+#[test]
 fn a_part_of_the_configuration_is_read_replaced_extended_and_removed() {
     let setting = Setting::new();
     let read = setting.run(&["config", "get", "routes/0/action"], "");

@@ -14,6 +14,7 @@ use serde_json::json;
 use support::terminal::Terminal;
 use support::{TUTTI, sample_configuration, with_sample};
 use tempfile::TempDir;
+use tutti_sys::signal;
 use tutti_testkit::{Server, refusing_address, skip, wait_until};
 
 #[test]
@@ -87,6 +88,30 @@ fn a_server_that_stops_is_reported_on_the_page() {
     terminal.wait_for("APPLICATION");
     server.stop(libc::SIGTERM);
     terminal.wait_for("no response for");
+    terminal.type_keys(&["q"]);
+    wait_until("the end", || terminal.screen().is_empty());
+}
+
+#[test]
+fn numbers_of_a_server_that_hangs_are_not_shown_as_current() {
+    if !Terminal::is_there() {
+        skip!("tmux is not installed");
+    }
+    let server = Server::start(&with_sample("").0);
+    let control = server.control().display().to_string();
+    let terminal = Terminal::start(
+        90,
+        &format!("{TUTTI} top --interval 1 --control unix:{control}"),
+    );
+    terminal.wait_for("APPLICATION");
+    let controllers = server.pids("tutti: controller");
+    for controller in &controllers {
+        signal::send(*controller, libc::SIGSTOP).unwrap();
+    }
+    terminal.wait_for("no response for");
+    for controller in &controllers {
+        signal::send(*controller, libc::SIGCONT).unwrap();
+    }
     terminal.type_keys(&["q"]);
     wait_until("the end", || terminal.screen().is_empty());
 }

@@ -2,7 +2,8 @@
 //! verified before.
 //!
 //! Must never happen: that a token or session key is compared in a way whose timing reveals how much of it is right, or
-//! that one is written to a log or page.
+//! that one is written to a log or page; that a connection is served by another rule about client certificates than the
+//! one that its handshake has checked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use rustls::ServerConfig;
 use tutti_log::{Level, Log};
 use tutti_protocol::Token;
 
-use crate::reply::Request;
+use crate::reply::{Request, Security};
 
 /// A working day: a user who logs in in the morning is still logged in in the evening.
 const SESSION: Duration = Duration::from_secs(12 * 3600);
@@ -38,7 +39,32 @@ pub struct DashboardAccess {
     /// The token; `None` only if `tls` requires a client certificate.
     pub token: Option<Token>,
     /// The server's side of TLS; `None`: plain HTTP.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<DashboardTls>,
+}
+
+/// The server's side of TLS.
+#[derive(Clone)]
+pub struct DashboardTls {
+    /// For handshakes.
+    pub config: Arc<ServerConfig>,
+    /// A digest of its rule about client certificates; `None`: it does not ask for them.
+    pub client_rule: Option<[u8; 32]>,
+}
+
+impl DashboardAccess {
+    fn security(&self) -> Security {
+        self.tls
+            .as_ref()
+            .map_or(Security::Plain, |tls| tls.security())
+    }
+}
+
+impl DashboardTls {
+    pub(crate) fn security(&self) -> Security {
+        Security::Tls {
+            client_rule: self.client_rule,
+        }
+    }
 }
 
 /// Keeps sessions in memory: they end with the controller.
@@ -70,8 +96,13 @@ impl Door {
         state.entry = entry;
     }
 
-    pub(crate) fn tls(&self) -> Option<Arc<ServerConfig>> {
+    pub(crate) fn tls(&self) -> Option<DashboardTls> {
         self.state().entry.tls.clone()
+    }
+
+    /// The security that connections must have to be served.
+    pub(crate) fn security(&self) -> Security {
+        self.state().entry.security()
     }
 
     pub(crate) fn asks_for_token(&self) -> bool {
@@ -81,9 +112,17 @@ impl Door {
     /// True if the request is authenticated.
     pub(crate) fn lets_in(&self, request: &Request) -> bool {
         let mut state = self.state();
+        if request.security != state.entry.security() {
+            return false;
+        }
         let Some(token) = &state.entry.token else {
-            // Without a certificate there would be no connection.
-            return state.entry.tls.is_some();
+            // Without a certificate that this rule admits there would be no connection.
+            return matches!(
+                request.security,
+                Security::Tls {
+                    client_rule: Some(_)
+                }
+            );
         };
         if let Some(field) = &request.authorization {
             return token.is_shown_by(field);

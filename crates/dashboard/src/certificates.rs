@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tutti_metrics::EXPIRES_SOON;
 
-use crate::markup::{Mood, members, moment, plain, span, state, table, words};
+use crate::markup::{Mood, members, moment, plain, state, table, time, words};
 use crate::watch::Seen;
 
 /// The page's content.
@@ -103,9 +103,10 @@ fn end_of(seen: &Seen, name: &str) -> Option<SystemTime> {
 fn state_of(end: SystemTime) -> Markup {
     match end.duration_since(SystemTime::now()) {
         Err(_) => state("expired", Mood::Bad),
-        Ok(left) if left < EXPIRES_SOON => {
-            state(&format!("expires in {}", span(left)), Mood::Doubtful)
-        }
-        Ok(left) => state(&format!("valid for {}", span(left)), Mood::Good),
+        Ok(left) if left < EXPIRES_SOON => state(
+            &format!("expires in {}", time(left.as_secs())),
+            Mood::Doubtful,
+        ),
+        Ok(left) => state(&format!("valid for {}", time(left.as_secs())), Mood::Good),
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use similar::{ChangeTag, TextDiff};
+use tutti_metrics::status_value::plural;
 
 use crate::listing::Listing;
 
@@ -23,14 +24,14 @@ pub(crate) fn content(from: (u64, &Listing), to: (u64, &Listing)) -> Markup {
     let count = |tag: ChangeTag| {
         diff.iter_all_changes()
             .filter(|change| change.tag() == tag)
-            .count()
+            .count() as u64
     };
     html! {
         p { a href="/configuration" { "Back to the configuration" } }
         @if groups.is_empty() {
             p.note { "Change " (from.0) " and change " (to.0) " have the same configuration." }
         } @else {
-            p { "From change " (from.0) " to change " (to.0) ": " (count(ChangeTag::Delete)) " lines removed, " (count(ChangeTag::Insert)) " lines added." }
+            p { "From change " (from.0) " to change " (to.0) ": " (plural(count(ChangeTag::Delete), "line")) " removed, " (plural(count(ChangeTag::Insert), "line")) " added." }
             div.scroll.code.diff role="region" aria-label="Differences" tabindex="0" {
                 @for (index, group) in groups.iter().enumerate() {
                     @if index > 0 { p.gap { "…" } }

@@ -27,7 +27,7 @@ pub(crate) fn content(
             h2 id="in-force" { "In force" }
             @if !faults.is_empty() {
                 div.alert {
-                    p { strong { (faults.len()) " parts of it " @if faults.len() == 1 { "is" } @else { "are" }" not in force:" } }
+                    p { strong { (faults.len()) @if faults.len() == 1 { " part of it is" } @else { " parts of it are" } " not in force:" } }
                     (links(&listing, &faults, "line", redactor))
                 }
             }

@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tutti_control::{BodyReadError, Response};
 use tutti_http::Method;
 
-use crate::reply::{Reply, Request};
-use crate::site::Site;
+use crate::reply::{Reply, Request, Security};
+use crate::site::{MISDIRECTED, Site};
 
 /// Time for a whole head, including the pause between two requests, and for progress in reading a reply.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,19 +47,29 @@ const FIELDS: [(HeaderName, &str); 7] = [
     (CACHE_CONTROL, "no-store"),
 ];
 
+/// The client of a connection.
+pub(crate) struct Client {
+    /// Its address, for the log.
+    pub(crate) peer: String,
+    pub(crate) security: Security,
+}
+
 /// Serves a connection until it ends.
-pub(crate) async fn run<S>(stream: S, peer: String, site: Arc<Site>, is_known: Arc<AtomicBool>)
+pub(crate) async fn run<S>(stream: S, client: Client, site: Arc<Site>, is_known: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let (peer, site, is_known) = (&*peer, &*site, &*is_known);
+    let (client, site, is_known) = (&client, &*site, &*is_known);
     let respond = |request| async move {
-        let response = match read(request, peer).await {
+        let response = match read(request, client).await {
             Ok(request) => {
                 let (reply, lets_in) = site.reply(request).await;
                 // Files are public: requesting one does not turn a logged-in client into a stranger.
                 is_known.fetch_or(lets_in, Ordering::Relaxed);
-                response(reply)
+                match reply.status {
+                    MISDIRECTED => tutti_control::closing(response(reply)),
+                    _ => response(reply),
+                }
             }
             Err(reply) => tutti_control::closing(response(*reply)),
         };
@@ -88,7 +98,7 @@ fn response(reply: Reply) -> Response {
 }
 
 /// Reads a whole request; otherwise returns the reply to one that cannot be processed.
-async fn read(request: tutti_control::ApiRequest, peer: &str) -> Result<Request, Box<Reply>> {
+async fn read(request: tutti_control::ApiRequest, client: &Client) -> Result<Request, Box<Reply>> {
     let (head, body) = request.into_parts();
     let host = tutti_control::host(&head).map_err(|why| refusal(400, why))?;
     let lines = |name| head.headers.get_all(name).iter().map(HeaderValue::as_bytes);
@@ -118,6 +128,7 @@ async fn read(request: tutti_control::ApiRequest, peer: &str) -> Result<Request,
         cookies: lines(COOKIE).collect::<Vec<_>>().join(&b"; "[..]),
         is_browser: String::from_utf8_lossy(&accept).contains("text/html"),
         body,
-        peer: peer.to_owned(),
+        peer: client.peer.clone(),
+        security: client.security,
     })
 }

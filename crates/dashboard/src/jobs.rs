@@ -1,12 +1,10 @@
 //! Spoolers and schedules.
 
-use std::time::Duration;
-
 use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::markup::{
-    Mood, bytes, maybe, members, number, plain, span, state, table, words, written,
+    Mood, bytes, maybe, members, number, plain, state, table, time, words, written,
 };
 use crate::watch::{Look, Seen};
 
@@ -39,7 +37,7 @@ fn spoolers(look: &Look) -> Markup {
         .map(|(name, status)| {
             let number = |pointer: &str| html! { (plain(status.pointer(pointer))) };
             let oldest = status.get("oldest").and_then(Value::as_u64);
-            let oldest = oldest.map(|seconds| span(Duration::from_secs(seconds)));
+            let oldest = oldest.map(time);
             let size = status.get("size").and_then(Value::as_f64);
             vec![
                 html! { (name) },

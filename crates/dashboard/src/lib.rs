@@ -13,7 +13,7 @@
 //! |---|---|
 //! | [`serve`] | accepts, one task per connection, TLS |
 //! | `connection` | reads requests, writes replies, times out |
-//! | `door` | authentication: token, sessions |
+//! | `access` | authentication: token, sessions, client certificates |
 //! | `site` | request to page |
 //! | `watch` | polls the server, keeps the last hour |
 //! | `graph` | the last hour as SVG |
@@ -47,6 +47,6 @@ mod search;
 mod site;
 mod watch;
 
-pub use access::DashboardAccess;
+pub use access::{DashboardAccess, DashboardTls};
 pub use listener::serve;
 pub use site::Site;

@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tutti_control::OpenConnections;
 
-use crate::connection;
+use crate::connection::{self, Client};
+use crate::reply::Security;
 use crate::site::Site;
 
 /// Maximum connections: a browser opens six.
@@ -48,11 +49,19 @@ pub async fn serve(socket: OwnedFd, site: Arc<Site>) -> io::Result<()> {
 }
 
 async fn run(stream: TcpStream, peer: String, site: Arc<Site>, is_known: Arc<AtomicBool>) {
-    let Some(config) = site.door.tls() else {
-        return connection::run(stream, peer, site, is_known).await;
+    let Some(tls) = site.door.tls() else {
+        let client = Client {
+            peer,
+            security: Security::Plain,
+        };
+        return connection::run(stream, client, site, is_known).await;
     };
-    let accepted = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(stream)).await;
+    let client = Client {
+        peer,
+        security: tls.security(),
+    };
+    let accepted = timeout(HANDSHAKE, TlsAcceptor::from(tls.config).accept(stream)).await;
     if let Ok(Ok(stream)) = accepted {
-        connection::run(stream, peer, site, is_known).await;
+        connection::run(stream, client, site, is_known).await;
     }
 }

@@ -56,6 +56,7 @@ impl Listing {
             pointer: Pointer::root(),
             depth: 0,
             is_hidden: false,
+            has_own_name: false,
         };
         writer.node(document.root(), &root, String::new(), "");
         writer.listing
@@ -116,6 +117,8 @@ struct ListedValue {
     pointer: Pointer,
     depth: usize,
     is_hidden: bool,
+    /// Its name is user-defined.
+    has_own_name: bool,
 }
 
 struct Writer<'r> {
@@ -150,7 +153,9 @@ impl Writer<'_> {
             Value::Object(all) if !all.is_empty() => {
                 self.line(place, &format!("{label}{{"));
                 let section = place.pointer.as_str().rsplit('/').next();
-                let has_own_names = section.is_some_and(|name| OF_NAMED_THINGS.contains(&name));
+                // An application called `servers` is not a section.
+                let has_own_names = !place.has_own_name
+                    && section.is_some_and(|name| OF_NAMED_THINGS.contains(&name));
                 for (index, member) in all.iter().enumerate() {
                     let is_secret =
                         !has_own_names && !place.is_hidden && is_secret_name(&member.name);
@@ -158,6 +163,7 @@ impl Writer<'_> {
                         pointer: place.pointer.child(&member.name),
                         depth: place.depth + 1,
                         is_hidden: place.is_hidden || is_secret,
+                        has_own_name: has_own_names,
                     };
                     if is_secret {
                         self.listing.hidden.push(inner.pointer.as_str().to_owned());
@@ -175,6 +181,7 @@ impl Writer<'_> {
                         pointer: place.pointer.index(index),
                         depth: place.depth + 1,
                         is_hidden: place.is_hidden || is_announced,
+                        has_own_name: false,
                     };
                     if is_announced {
                         self.listing.hidden.push(inner.pointer.as_str().to_owned());
@@ -274,6 +281,19 @@ mod tests {
             assert!(
                 !listing.words_of(&fault, &redactor).contains("hunter2"),
                 "{place}"
+            );
+        }
+    }
+
+    #[test]
+    fn secrets_of_things_that_are_called_like_a_section_are_hidden() {
+        for name in OF_NAMED_THINGS {
+            let application = format!(r#"{{"{name}": {{"environment": {{"X": "hunter2"}}}}}}"#);
+            let listing = listing(&format!(r#"{{"applications": {application}}}"#));
+            let all = listing.texts().join("\n");
+            assert!(
+                all.contains("hidden, ") && !all.contains("hunter2"),
+                "{all}"
             );
         }
     }

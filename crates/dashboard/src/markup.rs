@@ -1,10 +1,11 @@
 //! Building blocks of pages: tables, formatted numbers, times. The library escapes every text that is inserted into
 //! markup here.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use maud::{Markup, html};
 use serde_json::Value;
+pub(crate) use tutti_metrics::status_value::{members, time};
 
 /// A column of a table.
 pub(crate) struct Column {
@@ -166,18 +167,6 @@ pub(crate) fn maybe(value: Option<f64>, show: impl Fn(f64) -> String) -> String 
     value.map_or_else(|| "–".to_owned(), show)
 }
 
-/// `3 d 4 h`: a time in its two largest units.
-pub(crate) fn span(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
-        (0, _, _) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
-    }
-}
-
 /// Formats a time in UTC, the same for all users.
 pub(crate) fn moment(time: SystemTime) -> Markup {
     let seconds = time
@@ -211,18 +200,6 @@ pub(crate) fn clock(time: SystemTime) -> String {
     }
 }
 
-/// Members of an object of `/status`.
-pub(crate) fn members<'v>(
-    value: &'v Value,
-    pointer: &str,
-) -> impl Iterator<Item = (&'v String, &'v Value)> {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +215,5 @@ mod tests {
             [0.00025, 0.0125, 2.5].map(seconds),
             ["250 µs", "12.5 ms", "2.50 s"]
         );
-        assert_eq!(span(Duration::from_secs(273_900)), "3 d 4 h");
     }
 }

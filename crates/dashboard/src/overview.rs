@@ -8,7 +8,7 @@ use tutti_metrics::Alert;
 
 use crate::graph::{Graph, draw};
 use crate::markup::{
-    self, bytes, bytes_a_second, errors, maybe, measured, plain, rate, seconds, span,
+    self, bytes, bytes_a_second, errors, maybe, measured, plain, rate, seconds, time,
 };
 use crate::watch::{Number, Seen};
 use crate::{alerts, numbers, running};
@@ -96,7 +96,7 @@ pub(crate) fn content(seen: &Seen, alerts: &[Alert]) -> Markup {
         ("Memory", text(maybe(last(Number::Memory), bytes))),
         ("Active connections", text(number("/connections/active"))),
     ];
-    let uptime = uptime.map(|seconds| span(Duration::from_secs(seconds)));
+    let uptime = uptime.map(time);
     let server = [
         ("Version", number("/server/version")),
         ("Main process", number("/server/pid").replace('\u{a0}', "")),

@@ -2,6 +2,15 @@
 
 use tutti_http::Method;
 
+/// The security of a connection: the settings require one, and a connection keeps the one that it began with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Security {
+    /// HTTP without TLS.
+    Plain,
+    /// TLS, and the rule by which the client's certificate was verified.
+    Tls { client_rule: Option<[u8; 32]> },
+}
+
 /// A complete request.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -19,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
     /// The client's address, for the log.
     pub(crate) peer: String,
+    /// The security of its connection.
+    pub(crate) security: Security,
 }
 
 impl Request {

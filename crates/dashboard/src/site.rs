@@ -25,6 +25,10 @@ const STYLE: &str = include_str!("../assets/style.css");
 const SCRIPT: &str = include_str!("../assets/script.js");
 const ICON: &str = include_str!("../assets/icon.svg");
 
+/// The status on a connection from before a change of TLS or of the rule about client certificates: the client may send
+/// the request again on a new one (RFC 9110 §15.5.20).
+pub(crate) const MISDIRECTED: u16 = 421;
+
 /// The longest path to return to after the login.
 const LONGEST_WAY_BACK: usize = 500;
 
@@ -63,6 +67,10 @@ impl Site {
 
     /// Returns the reply, and whether the client is authenticated.
     pub(crate) async fn reply(&self, request: Request) -> (Reply, bool) {
+        if request.security != self.door.security() {
+            let text = "The connection is from before a change of the dashboard's TLS or client certificates: use a new one.\n";
+            return (Reply::text(MISDIRECTED, text), false);
+        }
         // Over TLS, a browser has no valid certificate for a foreign name.
         if self.door.tls().is_none() && !is_own_host(&request.host) {
             let host = String::from_utf8_lossy(&request.host);

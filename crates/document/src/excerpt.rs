@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use tutti_options::visible;
+
 use crate::diagnostic::{Diagnostic, Diagnostics, Location};
 
 /// Maximum characters of a line to show.
@@ -189,17 +191,4 @@ fn window(location: &Location, source: &[u8]) -> (String, String) {
 fn visible_lines(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(visible).collect();
     lines.join("\n    ")
-}
-
-/// Replaces characters that would move the cursor or change colours.
-fn visible(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() {
-                if c == '\t' { ' ' } else { '·' }
-            } else {
-                c
-            }
-        })
-        .collect()
 }

@@ -111,7 +111,8 @@ pub fn judge(
         let health = &answer.health;
         if health.router_ends > 0 {
             let count = health.router_ends;
-            return bad(None, format!("the router has ended {count} times since"));
+            let text = format!("the router has exited unexpectedly ({count}×) since then");
+            return bad(None, text);
         }
         if health.is_unseen {
             waiting.push(node.clone());
@@ -121,7 +122,7 @@ pub fn judge(
             let count = health.start_failures;
             return bad(
                 None,
-                format!("{count} starts of applications have failed since"),
+                format!("failed application starts since then: {count}"),
             );
         }
         let is_enough = health.requests >= LEAST_REQUESTS;
@@ -129,7 +130,7 @@ pub fn judge(
             let (errors, requests) = (health.errors, health.requests);
             return bad(
                 None,
-                format!("{errors} of {requests} requests were answered with a 5xx since"),
+                format!("{errors} of {requests} requests were answered with a 5xx since then"),
             );
         }
     }

@@ -17,13 +17,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 pub use tutti_options::logging::{Level, LogForm, LogStyle};
 use tutti_sys::error::context;
 use tutti_sys::guarded::{self, LogPlace};
-use tutti_sys::log_stream::{Later, LogStream, LossLine};
+use tutti_sys::log_stream::{Later, LogStream, LossCount, LossLine};
 use tutti_sys::{log_line, process};
 
 pub use self::limit::LineLimit;
@@ -37,7 +36,7 @@ pub struct Log {
     later: Later,
     writer: Arc<Writer>,
     /// Lost lines of this process.
-    lost: Arc<AtomicU64>,
+    lost: Arc<LossCount>,
 }
 
 impl Log {
@@ -104,7 +103,7 @@ impl Log {
 
     /// Returns the number of lines of this process that could not be written.
     pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.lost.get()
     }
 
     /// True if lines of this level are written.
@@ -139,10 +138,10 @@ impl Log {
     }
 
     /// Writes a line printed by an application, with the time, its process id and its name. A line that already has the
-    /// form of this log keeps its level and process.
+    /// form of this log keeps its time, level and process; it is named as the application's all the same, because an
+    /// application may print what a client has sent.
     pub fn output(&self, application: &str, process: i32, line: &[u8]) {
-        let parts = log_line::parts(line);
-        let own = parts.and_then(|(level, process, thread, message)| {
+        let own = log_line::parts(line).and_then(|(level, process, thread, message)| {
             Some((Level::from_word(level)?, process, thread, message))
         });
         let (level, process, thread, message) =
@@ -152,13 +151,19 @@ impl Log {
         }
         if self.writer.is_plain_text() {
             let mut whole = Vec::with_capacity(line.len() + 80);
-            // The level of a line from another log is kept.
-            if parts.is_none() {
-                let head = log_line::head(level.word(), process, thread);
-                whole.extend_from_slice(head.as_bytes());
+            match own {
+                Some(_) => {
+                    let head = line.len() - message.len();
+                    whole.extend_from_slice(line.get(..head).unwrap_or_default());
+                }
+                None => whole
+                    .extend_from_slice(log_line::head(level.word(), process, thread).as_bytes()),
+            }
+            // A language host has named it.
+            if lines::named_application(&String::from_utf8_lossy(message)) != Some(application) {
                 whole.extend_from_slice(format!("\"{application}\" output: ").as_bytes());
             }
-            whole.extend_from_slice(line);
+            whole.extend_from_slice(message);
             whole.push(b'\n');
             return self.file.load().write(&whole);
         }
@@ -179,13 +184,14 @@ fn stream(
     file: OwnedFd,
     later: Later,
     writer: &Arc<Writer>,
-    lost: &Arc<AtomicU64>,
+    lost: &Arc<LossCount>,
 ) -> Arc<LogStream> {
     let of = Arc::clone(writer);
     // Called when the reader continues, or the disk has room again.
     let loss_line = LossLine::by(move |count| {
+        let (lines, are) = lost_lines::words(count);
         let message = format!(
-            "{count} lines of this log are lost: it could not be written, or its reader did not keep up; nothing waits for it"
+            "{lines} of this log {are} lost: it could not be written, or its reader was too slow, and the server does not wait for it"
         );
         of.line(&Entry {
             level: Level::Warn,
@@ -283,6 +289,15 @@ mod tests {
         log.output("blog", 42, b"hello");
         let own = b"2026/01/02 03:04:05 [error] 7#7 \"blog\": php message: x";
         log.output("blog", 42, own);
+        // The text of a client, or one by which an application pretends to be the server.
+        for message in [
+            "[alert] 1#1 main has ended",
+            "[alert] 1#1 \"shop\": cannot start",
+            "[odd] 1#1 x",
+        ] {
+            let line = format!("2026/01/02 03:04:05 {message}");
+            log.output("blog", 42, line.as_bytes());
+        }
         let text = std::fs::read_to_string(path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
@@ -291,6 +306,18 @@ mod tests {
         );
         assert!(log_line::has_form(lines[0].as_bytes()));
         assert_eq!(lines[1].as_bytes(), own);
+        assert_eq!(
+            lines[2],
+            "2026/01/02 03:04:05 [alert] 1#1 \"blog\" output: main has ended"
+        );
+        assert_eq!(
+            lines[3],
+            "2026/01/02 03:04:05 [alert] 1#1 \"blog\" output: \"shop\": cannot start"
+        );
+        assert_eq!(
+            lines[4].get(20..),
+            Some("[notice] 42#42 \"blog\" output: 2026/01/02 03:04:05 [odd] 1#1 x")
+        );
     }
 
     #[test]

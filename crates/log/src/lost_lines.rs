@@ -37,10 +37,11 @@ impl Losses {
             reported.before.get_or_insert(before);
             reported.lost = lost;
             let count = lost - before;
+            let (lines, are) = words(count);
             let reason = match stream.failure() {
-                Some(error) => format!("cannot write the {name}: {error}; {count} lines are lost"),
+                Some(error) => format!("cannot write the {name}: {error}; {lines} {are} lost"),
                 None => format!(
-                    "{count} lines of the {name} are lost: its reader does not keep up, and nothing waits for it"
+                    "{lines} of the {name} {are} lost: its reader is too slow, and the server does not wait for it"
                 ),
             };
             return Some(format!("{reason}; requests continue"));
@@ -50,10 +51,19 @@ impl Losses {
         }
         let before = reported.before.take()?;
         reported.lost = lost;
+        let (lines, are) = words(lost - before);
+        let were = if are == "is" { "was" } else { "were" };
         Some(format!(
-            "the {name} can be written again; {} lines were lost",
-            lost - before
+            "the {name} can be written again; {lines} {were} lost"
         ))
+    }
+}
+
+/// `1 line` and `is`, `3 lines` and `are`.
+pub(crate) fn words(count: u64) -> (String, &'static str) {
+    match count {
+        1 => ("1 line".to_owned(), "is"),
+        count => (format!("{count} lines"), "are"),
     }
 }
 
@@ -83,7 +93,10 @@ mod tests {
         stream.write(&line);
         assert_eq!(losses.news("log", &stream, 59_999), None);
         let reported = losses.news("log", &stream, 60_000).unwrap();
-        assert!(reported.starts_with("1 lines of"), "{reported}");
+        assert!(
+            reported.starts_with("1 line of the log is lost: "),
+            "{reported}"
+        );
         let mut some = vec![0; 100_000];
         while stream.has_waiting() {
             assert!(std::io::Read::read(&mut reader, &mut some).unwrap() > 0);

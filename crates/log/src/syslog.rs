@@ -6,11 +6,10 @@
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use tutti_options::syslog::{SyslogFormat, SyslogServer, SyslogTarget};
 use tutti_sys::datagrams::{self, Recipient};
-use tutti_sys::log_stream::{Later, LogStream, LossLine};
+use tutti_sys::log_stream::{Later, LogStream, LossCount, LossLine};
 use tutti_sys::{process, time};
 
 /// The constant beginning of messages to one server.
@@ -82,7 +81,7 @@ pub fn stream(
     target: &SyslogTarget,
     later: Later,
     loss_line: Option<LossLine>,
-    lost: Arc<AtomicU64>,
+    lost: Arc<LossCount>,
 ) -> io::Result<Arc<LogStream>> {
     let recipient = recipient(target);
     let socket = datagrams::socket(&recipient)?;
@@ -97,7 +96,7 @@ pub(crate) fn stream_of(
     target: &SyslogTarget,
     later: Later,
     loss_line: Option<LossLine>,
-    lost: Arc<AtomicU64>,
+    lost: Arc<LossCount>,
 ) -> Arc<LogStream> {
     LogStream::datagrams(socket, recipient(target), later, loss_line, lost)
 }

@@ -8,10 +8,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::exposition_parser::Readings;
 use crate::families::names;
+use crate::status_value::{members, number, plural, text};
 
 /// A certificate that expires within this time should have been renewed.
 pub const EXPIRES_SOON: Duration = Duration::from_secs(14 * 86_400);
@@ -90,10 +91,10 @@ impl Observation<'_> {
     pub fn alerts(&self) -> Vec<Alert> {
         let mut alerts = Vec::new();
         self.configuration(&mut alerts);
-        for (name, status) in members(self.status, "applications") {
+        for (name, status) in members(self.status, "/applications") {
             self.application(name, status, &mut alerts);
         }
-        for (name, status) in members(self.status, "upstreams") {
+        for (name, status) in members(self.status, "/upstreams") {
             self.upstream(name, status, &mut alerts);
         }
         self.certificates(&mut alerts);
@@ -111,7 +112,7 @@ impl Observation<'_> {
             let segments: Vec<String> = pointer.split('/').skip(1).map(unescaped).collect();
             if let [section, name, ..] = segments.as_slice()
                 && section == "applications"
-                && members(self.status, section)
+                && members(self.status, "/applications")
                     .any(|(known, status)| known == name && has_failed(status))
             {
                 continue;
@@ -200,7 +201,7 @@ impl Observation<'_> {
             let title = format!("A signal has stopped {processes} of application {name}");
             add(Severity::Warning, title, String::new(), &restart);
         }
-        for (mule, status) in members(status, "mules") {
+        for (mule, status) in members(status, "/mules") {
             if number(status, "/processes/waiting") > 0 {
                 let title = format!("Mule {mule} of application {name} exits again and again");
                 let detail = text(status, "/last_end/result").to_owned();
@@ -210,7 +211,7 @@ impl Observation<'_> {
     }
 
     fn upstream(&self, name: &str, status: &Value, alerts: &mut Vec<Alert>) {
-        let servers: Vec<(&String, &Value)> = members(status, "servers").collect();
+        let servers: Vec<(&String, &Value)> = members(status, "/servers").collect();
         let is_down = |status: &Value| text(status, "/state") != "up";
         let severity = match servers.iter().all(|(_, status)| is_down(status)) {
             true => Severity::Critical,
@@ -260,7 +261,7 @@ impl Observation<'_> {
             });
         };
         let is_automatic = |status: &Value| status.get("state").is_some();
-        for (name, status) in members(self.status, "certificates") {
+        for (name, status) in members(self.status, "/certificates") {
             if !is_automatic(status) || number(status, "/failures") == 0 {
                 continue;
             }
@@ -281,7 +282,7 @@ impl Observation<'_> {
         let family = names::CERTIFICATE_EXPIRY.name;
         for name in self.readings.values_of(family, "certificate") {
             let left = self.readings.sum(family, &[("certificate", name)]) - now.as_secs_f64();
-            let mut known = members(self.status, "certificates");
+            let mut known = members(self.status, "/certificates");
             // An automatic certificate may be valid for days only.
             let is_automatic = known.any(|(known, status)| known == name && is_automatic(status));
             let (severity, title) = match left {
@@ -316,7 +317,7 @@ impl Observation<'_> {
                 command,
             });
         };
-        for (name, status) in members(self.status, "spoolers") {
+        for (name, status) in members(self.status, "/spoolers") {
             let problem = text(status, "/problem");
             if !problem.is_empty() {
                 let title = format!("Spooler {name} does not deliver");
@@ -329,7 +330,7 @@ impl Observation<'_> {
                 add(Severity::Warning, title, "", command);
             }
         }
-        for (name, status) in members(self.status, "schedules") {
+        for (name, status) in members(self.status, "/schedules") {
             let result = text(status, "/last/result");
             if !matches!(result, "" | "succeeded") {
                 let title = format!("The last run of schedule {name} failed");
@@ -352,7 +353,7 @@ impl Observation<'_> {
             let title = "Maintenance is on: requests get 503".to_owned();
             add(Severity::Critical, title, "", "tutti maintenance off");
         }
-        for (place, _) in members(self.status, "maintenance_of_parts") {
+        for (place, _) in members(self.status, "/maintenance_of_parts") {
             let title = format!("Maintenance is on for {place}: its requests get 503");
             let command = format!(
                 "tutti config delete {}",
@@ -372,7 +373,7 @@ impl Observation<'_> {
                 add(Severity::Warning, title, text(source, "/error"), LOG);
             }
         }
-        for (name, store) in members(self.status, "limit_stores") {
+        for (name, store) in members(self.status, "/limit_stores") {
             if store.get("connected") == Some(&Value::Bool(false)) {
                 let title = format!("The limit store {name} does not answer");
                 add(Severity::Warning, title, text(store, "/error"), LOG);
@@ -389,7 +390,7 @@ impl Observation<'_> {
             let lost = self.rate("tutti_log_lines_lost_total", &[("log", log)]);
             if lost.is_some_and(|lost| lost > 0.0) {
                 let title = format!("The {log} log loses lines");
-                let detail = "its disk is full, or its reader does not keep up";
+                let detail = "its disk is full, or its reader is too slow";
                 add(Severity::Warning, title, detail, "df -h");
             }
         }
@@ -448,31 +449,6 @@ pub fn is_saturated(application: &Value) -> bool {
 fn has_failed(application: &Value) -> bool {
     let last = application.pointer("/failures/last");
     last.is_some_and(Value::is_object)
-}
-
-fn members<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {
-    let members = value.get(name).and_then(Value::as_object);
-    members.into_iter().flat_map(Map::iter)
-}
-
-fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
-    let text = value.pointer(pointer).and_then(Value::as_str);
-    text.unwrap_or_default()
-}
-
-fn number(value: &Value, pointer: &str) -> u64 {
-    let number = value.pointer(pointer).and_then(Value::as_u64);
-    number.unwrap_or_default()
-}
-
-/// `1 worker`, `3 processes`.
-fn plural(count: u64, word: &str) -> String {
-    let ending = match (count, word.ends_with('s')) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{count} {word}{ending}")
 }
 
 /// Decodes a segment of a JSON pointer (RFC 6901, section 4).

@@ -18,6 +18,7 @@ mod histogram;
 mod openmetrics;
 mod page;
 mod protobuf;
+pub mod status_value;
 mod text;
 
 pub use alerts::{Alert, EXPIRES_SOON, Observation, Severity, Subject, is_saturated, quoted};

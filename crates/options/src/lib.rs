@@ -41,6 +41,7 @@ pub mod table;
 pub mod tls;
 mod typed;
 pub mod types;
+mod visible;
 pub mod wasm;
 
 pub use complaint::{Complaint, Complaints, MemberPart};
@@ -52,3 +53,4 @@ pub use serde;
 pub use serde_json;
 pub use switch::Switch;
 pub use typed::{Named, OptionalLimit, Scalar, Shape, Tree, Typed, Unread, UnreadableValue};
+pub use visible::{visible, visible_value};

@@ -19,7 +19,7 @@ mod slow;
 pub use access_log::{AccessLogger, AccessLogs, LogBuffer};
 pub use counts::{Answerer, Answers, ResponseCounts};
 pub use finished::{Finished, FinishedStream, SentAt};
-pub use log_file::{LogFile, Lost, open_append};
+pub use log_file::{LogFile, Lost};
 pub use logs::{Logs, LostLines};
 pub use recent::{Recent, SLOW};
 pub use slow::{Phases, RequestTarget, SlowLogger, SlowRequest};

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
-use rustix::fs::{Mode, OFlags};
 use tutti_config::model::LogTarget;
 use tutti_conn::clock::now_millis;
 use tutti_log::Losses;
 use tutti_log::syslog::{self, Syslog};
-use tutti_sys::log_stream::{Later, LogStream};
+use tutti_sys::log_stream::{Later, LogStream, LossCount};
 
 /// Counts the lines that all logs of one kind have lost since the server started.
 pub type Lost = Arc<AtomicU64>;
@@ -26,12 +25,12 @@ pub struct LogFile {
     /// The prefix of messages for a syslog server.
     syslog: Option<Syslog>,
     stream: ArcSwap<LogStream>,
-    lost: Lost,
+    lost: Arc<LossCount>,
     losses: Losses,
 }
 
 impl LogFile {
-    /// Opens it; `open` opens a file.
+    /// Opens it; `open` opens a file. Its losses are added to those of all logs of its kind.
     ///
     /// # Errors
     /// Those of `open`, or no descriptor is left.
@@ -40,10 +39,11 @@ impl LogFile {
         lost: &Lost,
         open: impl FnOnce(&Path) -> io::Result<OwnedFd>,
     ) -> io::Result<Arc<Self>> {
+        let lost = Arc::new(LossCount::within(Arc::clone(lost)));
         let stream = match target {
-            LogTarget::File(path) => stream(open(path)?, lost),
+            LogTarget::File(path) => stream(open(path)?, &lost),
             LogTarget::Syslog(target) => {
-                syslog::stream(target, Later::Thread, None, Arc::clone(lost))?
+                syslog::stream(target, Later::Thread, None, Arc::clone(&lost))?
             }
         };
         Ok(Arc::new(Self {
@@ -53,7 +53,7 @@ impl LogFile {
                 LogTarget::Syslog(target) => Some(Syslog::new(target)),
             },
             stream: ArcSwap::new(stream),
-            lost: Arc::clone(lost),
+            lost,
             losses: Losses::default(),
         }))
     }
@@ -96,13 +96,40 @@ impl LogFile {
     }
 }
 
-fn stream(descriptor: OwnedFd, lost: &Lost) -> Arc<LogStream> {
+fn stream(descriptor: OwnedFd, lost: &Arc<LossCount>) -> Arc<LogStream> {
     LogStream::new(descriptor, Later::Thread, None, Arc::clone(lost))
 }
 
-/// Opens a log for append; creates it if necessary.
-pub fn open_append(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
-    // 0644 is the mode with which Unit and nginx create logs.
-    Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_of_one_log_is_reported_for_that_log_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let total = Lost::default();
+        let open = |path: &Path| {
+            let target = LogTarget::File(path.to_owned());
+            let open = |path: &Path| {
+                let file = std::fs::File::options()
+                    .append(true)
+                    .create(true)
+                    .open(path)?;
+                Ok(file.into())
+            };
+            LogFile::open(&target, &total, open).unwrap()
+        };
+        let full = open(Path::new("/dev/full"));
+        let other = open(&folder.path().join("log"));
+        for log in [&full, &other] {
+            log.write(b"one\ntwo\n");
+        }
+        let news = full.news("access log").unwrap();
+        assert!(
+            news.contains("\"/dev/full\"") && news.contains("2 lines are lost"),
+            "{news}"
+        );
+        assert_eq!(other.news("access log"), None);
+        assert_eq!(total.load(std::sync::atomic::Ordering::Relaxed), 2);
+    }
 }

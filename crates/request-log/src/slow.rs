@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use tutti_config::model::{self, SlowLogFormat, SlowLogOptions};
-use tutti_sys::time;
+use tutti_sys::{log_line, time};
 
 use crate::log_file::LogFile;
 
@@ -184,18 +184,13 @@ fn text(entry: &SlowRequest, now: Instant, has_time: bool) -> String {
     let mut text = String::new();
     if has_time {
         let (at, _) = time::now();
-        let (year, month, day) = (at.year, at.month, at.day);
-        let (hour, minute, second) = (at.hour, at.minute, at.second);
-        // Writing to a string cannot fail, here and below.
-        let _ = write!(
-            text,
-            "{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02} "
-        );
+        text = log_line::date(&at) + " ";
     }
     let state = match entry.status {
         Some(_) => "[slow]",
         None => "[running]",
     };
+    // Writing to a string cannot fail, here and below.
     let _ = write!(text, "{state} {:.3} s (", entry.seconds(now));
     for (index, (name, duration)) in entry.phases(now).iter().enumerate() {
         let comma = if index > 0 { ", " } else { "" };

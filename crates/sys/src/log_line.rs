@@ -4,13 +4,18 @@
 
 use std::time::SystemTime;
 
-use crate::time;
+use crate::time::{self, LocalTime};
 
 /// The beginning of a line written now, up to the message.
 pub fn head(level: &str, process: i32, thread: i32) -> String {
-    let at = time::local(SystemTime::now());
+    let date = date(&time::local(SystemTime::now()));
+    format!("{date} [{level}] {process}#{thread} ")
+}
+
+/// The time with which a line begins.
+pub fn date(at: &LocalTime) -> String {
     format!(
-        "{:04}/{:02}/{:02} {:02}:{:02}:{:02} [{level}] {process}#{thread} ",
+        "{:04}/{:02}/{:02} {:02}:{:02}:{:02}",
         at.year, at.month, at.day, at.hour, at.minute, at.second,
     )
 }

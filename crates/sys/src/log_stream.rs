@@ -2,8 +2,8 @@
 //!
 //! A regular file takes what is written to it. A pipe, a socket or a terminal takes nothing while its reader stands still, and its writer
 //! would stand still with it: main, or all listen threads. Here such lines wait in memory, up to a bound; what is beyond it is dropped and
-//! counted, and reported in the log when the reader goes on. What must never happen: that a write waits for a reader, that lines change
-//! places, or that the setting of a descriptor which others share (`O_NONBLOCK` of a terminal) is changed for them.
+//! counted, and reported in the log when the reader goes on. What must never happen: that a write waits for a reader, that lines are
+//! reordered, or that the setting of a descriptor which others share (`O_NONBLOCK` of a terminal) is changed for them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -103,6 +103,36 @@ impl std::fmt::Debug for LossLine {
     }
 }
 
+/// Counts the lines that a log has lost, also in the files that it was before.
+#[derive(Debug, Default)]
+pub struct LossCount {
+    own: AtomicU64,
+    /// The sum of this log and others.
+    total: Option<Arc<AtomicU64>>,
+}
+
+impl LossCount {
+    /// The count of one of several logs, which adds to their sum.
+    pub fn within(total: Arc<AtomicU64>) -> LossCount {
+        LossCount {
+            own: AtomicU64::new(0),
+            total: Some(total),
+        }
+    }
+
+    /// Lines that this log has lost.
+    pub fn get(&self) -> u64 {
+        self.own.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, lines: u64) {
+        self.own.fetch_add(lines, Ordering::Relaxed);
+        if let Some(total) = &self.total {
+            total.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+}
+
 /// An open log.
 #[derive(Debug)]
 pub struct LogStream {
@@ -113,8 +143,7 @@ pub struct LogStream {
     waiting: Mutex<Waiting>,
     /// Lines that were lost and that the log itself has not reported.
     unreported: AtomicU64,
-    /// Lines that were lost, of all that write to this log, also to the file that it was before.
-    lost: Arc<AtomicU64>,
+    lost: Arc<LossCount>,
     /// Why they were, last; 0: the reader stands still, or nothing is wrong.
     failure: AtomicI32,
     /// The disk was full in the middle of a line.
@@ -128,7 +157,7 @@ impl LogStream {
         file: OwnedFd,
         later: Later,
         loss_line: Option<LossLine>,
-        lost: Arc<AtomicU64>,
+        lost: Arc<LossCount>,
     ) -> Arc<LogStream> {
         let (file, kind) = prepare(file);
         LogStream::with(file, kind, later, loss_line, lost)
@@ -140,7 +169,7 @@ impl LogStream {
         recipient: Recipient,
         later: Later,
         loss_line: Option<LossLine>,
-        lost: Arc<AtomicU64>,
+        lost: Arc<LossCount>,
     ) -> Arc<LogStream> {
         LogStream::with(socket, Kind::Datagrams(recipient), later, loss_line, lost)
     }
@@ -150,7 +179,7 @@ impl LogStream {
         kind: Kind,
         later: Later,
         loss_line: Option<LossLine>,
-        lost: Arc<AtomicU64>,
+        lost: Arc<LossCount>,
     ) -> Arc<LogStream> {
         Arc::new(LogStream {
             file,
@@ -272,7 +301,7 @@ impl LogStream {
 
     fn count_lost(&self, lines: u64, why: Option<Errno>) {
         self.unreported.fetch_add(lines, Ordering::Relaxed);
-        self.lost.fetch_add(lines, Ordering::Relaxed);
+        self.lost.add(lines);
         let why = why.map_or(0, Errno::raw_os_error);
         self.failure.store(why, Ordering::Relaxed);
     }
@@ -282,9 +311,9 @@ impl LogStream {
         self.kind != Kind::File && !self.waiting().bytes.is_empty()
     }
 
-    /// Lines that were lost, of all that counts where this does.
+    /// Lines that the log has lost, also in the files that it was before.
     pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.lost.get()
     }
 
     /// Why lines were lost last, if that was the last that happened; `None`: the reader stood still, or nothing is wrong.

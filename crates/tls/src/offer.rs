@@ -160,6 +160,11 @@ impl Offer {
             .is_none_or(|clients| facts.is_some_and(|facts| facts.rule() == Some(&clients.digest)))
     }
 
+    /// A digest of the rule about client certificates; `None`: clients are not asked.
+    pub fn client_rule(&self) -> Option<[u8; 32]> {
+        self.clients.as_ref().map(|clients| clients.digest)
+    }
+
     /// The configuration for code that uses rustls directly: it belongs to one listener, so there is one rule about client certificates.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)

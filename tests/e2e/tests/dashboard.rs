@@ -1,10 +1,11 @@
 //! The dashboard of a running server, as people and attackers meet it.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
@@ -404,6 +405,100 @@ fn over_tls_clients_show_a_certificate_or_the_token_and_the_cookie_is_secure() {
     // A bundle that is in use stays.
     let reply = server.call("DELETE", "/certificates/staff", &Value::Null);
     assert_eq!(reply.status, 409, "{}", reply.text());
+}
+
+#[test]
+fn connections_from_before_a_rule_about_certificates_are_not_served() {
+    let server = Server::start(&ServerOptions::default());
+    tls::certificate(&server);
+    let authority = Authority::new(server.folder());
+    authority.issue("client", EC, "sub", "extendedKeyUsage=clientAuth");
+    let put = |text: &str| {
+        let path = "/certificates/staff";
+        let reply = client::control(server.control(), "PUT", path, text.as_bytes());
+        assert_eq!(reply.unwrap().status, 200);
+    };
+    put(&authority.read("sub.pem"));
+    let (port, token) = (free_port(), token_file(&server, TOKEN));
+    let listen = format!("127.0.0.1:{port}");
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let serve = |dashboard: &Value| {
+        server.put("/config", &json!({"settings": {"dashboard": dashboard}}));
+    };
+    let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    // Strangers, who have no token: one without TLS, one from before there were client certificates.
+    serve(&json!({"listen": listen, "token_file": token}));
+    wait_until("the dashboard listens", || {
+        std::net::TcpStream::connect(address).is_ok()
+    });
+    let mut plain = Client::to(address);
+    plain.send(request);
+    assert_eq!(plain.response("GET").status, 401);
+    let with_token = json!({"listen": listen, "token_file": token, "tls": {"certificate": "site"}});
+    serve(&with_token);
+    let mut stranger = OpenTls::to(&server, port, &[]);
+    assert_eq!(stranger.ask(request), (401, true));
+    // A change of something else.
+    serve(&with_token);
+    assert_eq!(stranger.ask(request), (401, true));
+    let with_certificate =
+        json!({"listen": listen, "tls": {"certificate": "site", "client_ca": "staff"}});
+    serve(&with_certificate);
+    plain.send(request);
+    assert_eq!(plain.response("GET").status, 421);
+    assert!(plain.is_closed());
+    assert_eq!(stranger.ask(request), (421, false));
+    assert!(stranger.is_closed());
+    // A client whose authority is removed.
+    let (pem, key) = (authority.path("client.pem"), authority.path("client.key"));
+    let shown = [
+        "-cert",
+        pem.to_str().unwrap(),
+        "-key",
+        key.to_str().unwrap(),
+    ];
+    let mut member = OpenTls::to(&server, port, &shown);
+    assert_eq!(member.ask(request), (200, true));
+    put(&authority.read("ca.pem"));
+    wait_until("the new authority counts", || {
+        member.ask(request) == (421, false)
+    });
+    assert!(member.is_closed());
+}
+
+/// An open connection over TLS, by `openssl s_client`.
+struct OpenTls {
+    run: Child,
+}
+
+impl OpenTls {
+    fn to(server: &Server, port: u16, arguments: &[&str]) -> OpenTls {
+        let run = Command::new("openssl")
+            .args(["s_client", "-quiet", "-connect"])
+            .arg(format!("127.0.0.1:{port}"))
+            .args(arguments)
+            .current_dir(server.folder())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        OpenTls { run }
+    }
+
+    /// The status of the answer, and true if the connection is kept.
+    fn ask(&mut self, request: &str) -> (u16, bool) {
+        let (input, output) = (self.run.stdin.as_mut(), self.run.stdout.as_mut());
+        input.unwrap().write_all(request.as_bytes()).unwrap();
+        let reply = client::read_reply(output.unwrap(), &mut Vec::new(), "GET").unwrap();
+        let reply = reply.unwrap();
+        (reply.status, reply.keeps_connection())
+    }
+
+    fn is_closed(&mut self) -> bool {
+        let is_at_end = self.run.stdout.as_mut().unwrap().read(&mut [0; 1]).unwrap() == 0;
+        is_at_end && self.run.wait().is_ok()
+    }
 }
 
 #[test]

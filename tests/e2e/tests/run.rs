@@ -253,6 +253,31 @@ fn a_script_of_perl_is_run() {
     runs(&[("app.pl", psgi)], "by a script");
 }
 
+#[test]
+fn it_can_be_stopped_while_the_application_starts() {
+    let started = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = started.local_addr().unwrap().port();
+    let text = format!(
+        "import socket, time\nopen = socket.create_connection(('127.0.0.1', {port}))\ntime.sleep(1000)\n\
+         def application(environ, start_response):\n    pass\n"
+    );
+    let (folder, modules) = (
+        folder(&[("wsgi.py", &text), ("requirements.txt", "")]),
+        modules(),
+    );
+    let mut running = Running::start(modules.path(), folder.path(), free_port());
+    let _application = started.accept().unwrap();
+    let all = processes::tree(running.pid());
+    tutti_sys::signal::send(running.pid(), libc::SIGTERM).unwrap();
+    let mut status = None;
+    wait_until("it ends", || {
+        status = running.0.try_wait().unwrap();
+        status.is_some()
+    });
+    assert!(status.unwrap().success(), "{status:?}");
+    processes::wait_until_gone(&all);
+}
+
 /// These have to be built first, or do not say what is served: the answer says how to go on.
 #[test]
 fn what_cannot_be_run_gets_a_hint() {

@@ -1,5 +1,7 @@
 //! Arguments shared by several fleet commands, and their wording.
 
+use tutti_metrics::status_value::plural;
+
 /// The output format.
 #[derive(clap::Args, Clone)]
 pub(super) struct OutputArguments {
@@ -41,6 +43,5 @@ pub(super) fn selected_nodes(selector: &str) -> String {
 
 /// `1 node`, `3 nodes`.
 pub(super) fn nodes(count: usize) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} node{ending}")
+    plural(count as u64, "node")
 }

@@ -12,6 +12,7 @@ use tutti_fleet_store::etcd::LONGEST_TEXT;
 use tutti_fleet_store::keys::{CERTIFICATES, CHAINS, LOCKS, STATE};
 use tutti_fleet_store::seal::{SealingKeys, new_key};
 use tutti_fleet_store::store::{Entries, StoreEntry};
+use tutti_options::visible;
 use tutti_tls::Bundle;
 
 use super::arguments::OutputArguments;
@@ -182,7 +183,7 @@ async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, CommandError> {
         say(&style::quiet("no certificates"));
     }
     for (name, is_current, bundle) in described {
-        let shown = style::strong(&format!("{name:width$}"));
+        let shown = style::strong(&format!("{:width$}", visible(name)));
         match (bundle, is_json) {
             (Ok(bundle), true) => {
                 let value = json!({
@@ -196,10 +197,10 @@ async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, CommandError> {
                 let until = bundle.description().pointer("/chain/0/validity/until");
                 let until = until.and_then(Value::as_str).unwrap_or("unknown");
                 let names = bundle.all_names().join(", ");
-                say(&format!("{shown}  until {until}  {names}"));
+                say(&format!("{shown}  until {until}  {}", visible(&names)));
             }
             (Err(error), true) => drop(found.insert(name.clone(), json!({"error": error}))),
-            (Err(error), false) => say(&format!("{shown}  {}", style::bad(&error))),
+            (Err(error), false) => say(&format!("{shown}  {}", style::bad(&visible(&error)))),
         }
     }
     if is_json {

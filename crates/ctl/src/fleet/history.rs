@@ -10,7 +10,7 @@ use tutti_fleet_store::{keys, now, random_word};
 
 use super::arguments::{OutputArguments, SelectorArguments, nodes, selected_nodes};
 use super::roll::{Bounds, Roll, generation};
-use super::store_access::{Fleet, StoreArguments, caller, failed};
+use super::store_access::{Fleet, StoreArguments, caller, failed, visible_entries};
 use crate::history::difference;
 use crate::report::{CommandError, say};
 use crate::style;
@@ -45,7 +45,7 @@ pub(super) struct RollbackArguments {
 
 pub(super) async fn log(fleet: &Fleet, is_json: bool) -> Result<ExitCode, CommandError> {
     let entries = fleet.store.list(keys::LOG).await.map_err(failed)?;
-    let roll_outs = read_all::<Rollout>(&entries, keys::LOG);
+    let roll_outs = read_all::<Rollout>(&visible_entries(&entries), keys::LOG);
     let newest_first: Vec<&Rollout> = roll_outs.values().rev().collect();
     if is_json {
         say(&serde_json::json!(newest_first).to_string());
@@ -73,8 +73,7 @@ pub(super) async fn log(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Comman
             style::quiet(&head.by)
         ));
         for words in [&head.comment, &head.reason].into_iter().flatten() {
-            let words = words.replace(char::is_control, " ");
-            say(&format!("   {}", for_stdout(&words, 3, 3)));
+            say(&format!("   {}", for_stdout(words, 3, 3)));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -112,16 +112,16 @@ pub(super) async fn run(arguments: &PutArguments) -> Result<ExitCode, CommandErr
             .as_ref()
             .map_or(0, |version| version.generation);
         let sizes = match waves.as_slice() {
-            [] => "there is none now".to_owned(),
-            [only] => format!("in one wave of {}", nodes(only.len())),
+            [] => "; none is online".to_owned(),
+            [only] => format!(", in one wave of {}", nodes(only.len())),
             _ => {
                 let sizes: Vec<String> = waves.iter().map(|wave| wave.len().to_string()).collect();
-                format!("in waves of {} nodes", sizes.join(", "))
+                format!(", in waves of {} nodes", sizes.join(", "))
             }
         };
         let selected_nodes = selected_nodes(&head.selector);
         say(&format!(
-            "{} for {selected_nodes}, {sizes}",
+            "{} for {selected_nodes}{sizes}",
             style::strong(&format!("generation {generation}"))
         ));
     }

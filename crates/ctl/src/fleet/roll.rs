@@ -12,7 +12,7 @@ use tutti_fleet_store::store::Following;
 use tutti_fleet_store::waves::{WaveStatus, judge};
 
 use super::arguments::nodes;
-use super::store_access::{Fleet, failed};
+use super::store_access::{Fleet, failed, visible_entries};
 use crate::report::{CommandError, say};
 use crate::style;
 use crate::wrap::{for_stderr, for_stdout};
@@ -105,7 +105,7 @@ impl<'f> Answers<'f> {
         };
         match news {
             Ok(Ok(entries)) => {
-                self.latest = read_all(&entries, keys::NODES);
+                self.latest = read_all(&visible_entries(&entries), keys::NODES);
                 self.lost = None;
             }
             Ok(Err(error)) => {
@@ -163,7 +163,7 @@ impl Roll<'_> {
         }
         say(&match count {
             0 => format!(
-                "{} new nodes will run generation {generation}",
+                "{} no node is online; nodes apply generation {generation} when they join",
                 style::good("done:")
             ),
             _ => format!(

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use tutti_fleet_store::now;
 use tutti_fleet_store::records::{NodeReport, Rollout, RolloutState, choose};
+use tutti_metrics::status_value::{plural, time};
 
 use super::arguments::selected_nodes;
 use super::roll::generation;
 use super::store_access::{Fleet, Seen};
 use crate::report::{CommandError, say};
-use crate::status::page::time;
 use crate::style;
 use crate::wrap::for_stdout;
 
@@ -106,7 +106,7 @@ fn certificate_lines(answer: &NodeReport) -> Vec<String> {
     all.chain(refused).collect()
 }
 
-/// `generation 7 for all nodes: rolling, wave 2 of 1, 10%, 100%, begun 40 seconds ago by anna@laptop`.
+/// `generation 7 for all nodes: rolling, in wave 2 (waves: 1, 10%, 100%), begun 40 seconds ago by anna@laptop`.
 fn head_line(head: &Rollout) -> String {
     let runs = match head.state {
         RolloutState::Returned => &head.former,
@@ -117,10 +117,10 @@ fn head_line(head: &Rollout) -> String {
         None => "no document".to_owned(),
     };
     let state = match head.state {
-        RolloutState::Done => style::good("done"),
+        RolloutState::Done => style::good("done") + ",",
         RolloutState::Rolling => {
             format!(
-                "{}, wave {} of {}",
+                "{}, in wave {} (waves: {}), begun",
                 style::strong("rolling"),
                 head.wave,
                 head.waves.join(", ")
@@ -131,12 +131,12 @@ fn head_line(head: &Rollout) -> String {
                 .version
                 .as_ref()
                 .map_or(0, |version| version.generation);
-            format!("{} from generation {from}", style::bad("returned"))
+            format!("{} from generation {from},", style::bad("returned"))
         }
     };
     let ago = time(now().saturating_sub(head.time));
     let mut line = format!(
-        "{} for {}: {state}, {ago} ago by {}",
+        "{} for {}: {state} {ago} ago by {}",
         style::strong(&what),
         selected_nodes(&head.selector),
         head.by
@@ -149,12 +149,15 @@ fn head_line(head: &Rollout) -> String {
 
 fn row(answer: &NodeReport, heads: &BTreeMap<String, Rollout>) -> [String; 6] {
     let health = &answer.health;
-    let mut well = format!("{} requests, {} with 5xx", health.requests, health.errors);
+    let requests = plural(health.requests, "request");
+    let mut well = format!("{requests}, {} with 5xx", health.errors);
     if health.start_failures > 0 {
-        well.push_str(&format!(", {} failed starts", health.start_failures));
+        let starts = plural(health.start_failures, "failed start");
+        well.push_str(&format!(", {starts}"));
     }
     if health.router_ends > 0 {
-        well.push_str(&format!(", {} ends of the router", health.router_ends));
+        let exits = plural(health.router_ends, "exit");
+        well.push_str(&format!(", {exits} of the router"));
     }
     if health.is_unseen {
         well.push_str(", does not answer");

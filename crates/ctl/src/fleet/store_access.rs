@@ -12,6 +12,7 @@ use tutti_fleet_store::etcd_client::{ClusterOptions, EtcdEndpoint, EtcdTls};
 use tutti_fleet_store::records::{DocumentVersion, NodeReport, Rollout, digest, read_all};
 use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError, StoreEntry};
 use tutti_fleet_store::{keys, patience};
+use tutti_options::{visible, visible_value};
 
 use crate::excerpt;
 use crate::report::CommandError;
@@ -170,6 +171,15 @@ pub(super) fn failed(error: FleetStoreError) -> CommandError {
     }
 }
 
+/// Returns texts of other users and of nodes without control characters; unreadable ones are skipped.
+pub(super) fn visible_entries(entries: &Entries) -> Entries {
+    let entries = entries.iter().filter_map(|(name, text)| {
+        let value = visible_value(serde_json::from_str(text).ok()?);
+        Some((visible(name), value.to_string()))
+    });
+    entries.collect()
+}
+
 impl Fleet {
     pub(super) fn new(arguments: &StoreArguments) -> Result<Fleet, CommandError> {
         let source = arguments.source()?;
@@ -204,7 +214,7 @@ impl Fleet {
     pub(super) async fn look(&self) -> Result<Seen, CommandError> {
         let texts = self.store.list(keys::HEADS).await.map_err(failed)?;
         Ok(Seen {
-            heads: read_all(&texts, keys::HEADS),
+            heads: read_all(&visible_entries(&texts), keys::HEADS),
             answers: self.answers().await?,
             texts,
         })
@@ -212,7 +222,7 @@ impl Fleet {
 
     pub(super) async fn answers(&self) -> Result<BTreeMap<String, NodeReport>, CommandError> {
         let entries = self.store.list(keys::NODES).await.map_err(failed)?;
-        Ok(read_all(&entries, keys::NODES))
+        Ok(read_all(&visible_entries(&entries), keys::NODES))
     }
 
     /// Returns the highest number below a prefix, of documents or roll-outs; 0 if there are none.
@@ -267,4 +277,40 @@ pub(super) fn caller() -> String {
     let user = tutti_sys::credentials::user_name(user).unwrap_or_else(|| user.to_string());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{user}@{}", host.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_have_no_control_characters() {
+        let head = Rollout {
+            id: "1".to_owned(),
+            number: 7,
+            selector: keys::ALL.to_owned(),
+            version: None,
+            former: None,
+            state: tutti_fleet_store::records::RolloutState::Done,
+            waves: Vec::new(),
+            wave: 0,
+            nodes: vec!["a\x1b]0;b\x07".to_owned()],
+            by: "anna\x1b[2J@laptop".to_owned(),
+            time: u64::MAX,
+            comment: None,
+            reason: Some("line\nline".to_owned()),
+        };
+        let entries = Entries::from([
+            (keys::head(keys::ALL), head.to_text()),
+            (keys::head("a=b"), "unreadable".to_owned()),
+        ]);
+        let read: BTreeMap<String, Rollout> = read_all(&visible_entries(&entries), keys::HEADS);
+        let expected = Rollout {
+            nodes: vec!["a·]0;b·".to_owned()],
+            by: "anna·[2J@laptop".to_owned(),
+            reason: Some("line line".to_owned()),
+            ..head
+        };
+        assert_eq!(read, BTreeMap::from([(keys::ALL.to_owned(), expected)]));
+    }
 }

@@ -1,27 +1,15 @@
 //! Limits that several servers share, on the page of `tutti status`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+use tutti_metrics::status_value::{members, number, plural};
 
 use crate::style;
 
 /// Returns a line for each limit, and one for each limit store.
 pub(super) fn lines(status: &Value) -> Vec<String> {
-    let limits = members(status, "limits").map(|(name, limit)| limit_line(name, limit));
-    let stores = members(status, "limit_stores").map(|(name, store)| store_line(name, store));
+    let limits = members(status, "/limits").map(|(name, limit)| limit_line(name, limit));
+    let stores = members(status, "/limit_stores").map(|(name, store)| store_line(name, store));
     limits.chain(stores).collect()
-}
-
-fn members<'s>(
-    status: &'s Value,
-    name: &str,
-) -> impl Iterator<Item = (&'s String, &'s Value)> + use<'s> {
-    let members = status.get(name).and_then(Value::as_object);
-    members.into_iter().flat_map(Map::iter)
-}
-
-fn number(value: &Value, pointer: &str) -> u64 {
-    let number = value.pointer(pointer).and_then(Value::as_u64);
-    number.unwrap_or_default()
 }
 
 /// `limit        api: 50/s of 100/s, burst 12 of 25, shared by 2 nodes, 7 exceeded`.
@@ -29,11 +17,13 @@ fn limit_line(name: &str, limit: &Value) -> String {
     let (whole, own) = (rate(limit, "/rate"), rate(limit, "/share/rate"));
     let (burst, part) = (number(limit, "/burst"), number(limit, "/share/burst"));
     let nodes = number(limit, "/nodes");
-    let plural = if nodes == 1 { "" } else { "s" };
     let how = match limit.get("store").and_then(Value::as_str) {
         Some(store) => format!("{whole}, burst {burst}, counted in {store}"),
         None => {
-            format!("{own} of {whole}, burst {part} of {burst}, shared by {nodes} node{plural}")
+            format!(
+                "{own} of {whole}, burst {part} of {burst}, shared by {}",
+                plural(nodes, "node")
+            )
         }
     };
     let exceeded = number(limit, "/exceeded");

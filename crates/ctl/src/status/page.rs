@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tutti_metrics::status_value::{number, time};
 
 use super::limits;
 use crate::style;
@@ -109,11 +110,6 @@ fn streams(status: &Value) -> Vec<String> {
 
 const TOTAL: &str = "/requests/total";
 
-fn number(value: &Value, pointer: &str) -> u64 {
-    let number = value.pointer(pointer).and_then(Value::as_u64);
-    number.unwrap_or_default()
-}
-
 /// `maintenance  requests get 503`, and `maintenance  requests of /listeners/*:8080 get 503`; nothing without maintenance.
 fn maintenance(status: &Value) -> Vec<String> {
     let line = |of: &str, maintenance: &Value| {
@@ -201,32 +197,6 @@ fn server(status: &Value) -> Option<String> {
         text.push_str(&format!(", up {}", time(seconds)));
     }
     Some(text)
-}
-
-/// Formats a time in its two largest units.
-pub(crate) fn time(seconds: u64) -> String {
-    let units = [
-        (86_400, "day"),
-        (3_600, "hour"),
-        (60, "minute"),
-        (1, "second"),
-    ];
-    let mut left = seconds;
-    let mut parts = Vec::new();
-    for (length, unit) in units {
-        let count = left / length;
-        left %= length;
-        if count > 0 || (length == 1 && parts.is_empty()) {
-            let plural = if count == 1 { "" } else { "s" };
-            parts.push(format!("{count} {unit}{plural}"));
-        } else if !parts.is_empty() {
-            break;
-        }
-        if parts.len() == 2 {
-            break;
-        }
-    }
-    parts.join(" ")
 }
 
 /// `1.2 GiB`, `17 MiB`.
@@ -752,17 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_sizes_are_written_as_people_say_them() {
-        for (seconds, text) in [
-            (0, "0 seconds"),
-            (1, "1 second"),
-            (61, "1 minute 1 second"),
-            (3_600, "1 hour"),
-            (90_061, "1 day 1 hour"),
-            (86_460, "1 day"),
-        ] {
-            assert_eq!(time(seconds), text);
-        }
+    fn sizes_are_written_as_people_say_them() {
         for (bytes, text) in [
             (0, "0 B"),
             (1_023, "1023 B"),

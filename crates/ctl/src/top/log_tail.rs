@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
+use tutti_options::visible;
+
 /// More than any screen shows.
 const MOST_BYTES: u64 = 64 * 1024;
 
@@ -17,8 +19,7 @@ impl LogTail {
         LogTail { path }
     }
 
-    /// Returns its last lines, at most this many, or why they cannot be read. Control characters are shown as `·`, so
-    /// that they do not reach the terminal.
+    /// Returns its last lines, at most this many, or why they cannot be read.
     pub(super) fn lines(&self, count: usize) -> Vec<String> {
         let text = match self.read() {
             Ok(text) => text,
@@ -26,19 +27,7 @@ impl LogTail {
         };
         let lines: Vec<&str> = text.lines().collect();
         let first = lines.len().saturating_sub(count);
-        let plain = |line: &&str| {
-            let characters = line.chars();
-            characters
-                .map(|character| {
-                    if character.is_control() {
-                        '·'
-                    } else {
-                        character
-                    }
-                })
-                .collect()
-        };
-        lines.iter().skip(first).map(plain).collect()
+        lines.iter().skip(first).copied().map(visible).collect()
     }
 
     /// The file is opened each time, because it may have been replaced.

@@ -1,12 +1,17 @@
 //! A sample of the server: `/status`, and the counters and histograms of `/metrics`.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value};
+use tutti_metrics::status_value::number;
 use tutti_metrics::{Alert, Observation, Readings};
 
 use crate::client::ControlClient;
+use crate::control_address::ControlArguments;
 use crate::report::CommandError;
+
+/// The server answers within milliseconds; older numbers must not be shown as current.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The server at one moment.
 #[derive(Debug, Clone)]
@@ -47,7 +52,8 @@ pub(super) struct RouteRow {
 
 impl Sample {
     /// Takes a sample.
-    pub(super) fn now(client: &ControlClient) -> Result<Sample, CommandError> {
+    pub(super) fn now(control: &ControlArguments) -> Result<Sample, CommandError> {
+        let client = ControlClient::new(control)?.within(ANSWER_WITHIN);
         let status = client.call("GET", "/status", None, None)?;
         status.succeeded(None)?;
         let metrics = client.read("/metrics", "text/plain;version=0.0.4")?;
@@ -70,8 +76,7 @@ impl Sample {
     }
 
     pub(super) fn number(&self, pointer: &str) -> u64 {
-        let number = self.status.pointer(pointer).and_then(Value::as_u64);
-        number.unwrap_or_default()
+        number(&self.status, pointer)
     }
 
     /// The rate per second since the earlier sample.
@@ -125,10 +130,7 @@ impl Sample {
         let empty = Map::new();
         let applications = self.status.get("applications").and_then(Value::as_object);
         let rows = applications.unwrap_or(&empty).iter().map(|(name, status)| {
-            let number = |pointer: &str| {
-                let number = status.pointer(pointer).and_then(Value::as_u64);
-                number.unwrap_or_default()
-            };
+            let number = |pointer: &str| number(status, pointer);
             let label = ("application", name.as_str());
             let running = number("/processes/running");
             Row {

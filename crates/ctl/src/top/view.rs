@@ -14,12 +14,13 @@ use ratatui::widgets::{
     Block, Cell, Clear, Paragraph, Row as TableRow, Sparkline, Table, TableState,
 };
 use serde_json::Value;
+use tutti_metrics::status_value::time;
 use tutti_metrics::{Alert, Severity};
 
 use super::log_tail::LogTail;
 use super::order::Order;
 use super::samples::{REQUESTS, RouteRow, Row, Sample};
-use crate::status::page::{mules, size, time};
+use crate::status::page::{mules, size};
 use crate::wrap::wrapped;
 
 /// Rates to keep: as many as the widest screen has columns.

@@ -8,6 +8,7 @@ use tutti_control::{RestartError, ServiceFuture};
 use tutti_protocol::{Cause, Token};
 
 use super::*;
+use crate::reply::Security;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -148,6 +149,7 @@ fn request(method: Method, path: &str) -> Request {
         is_browser: true,
         body: Vec::new(),
         peer: "127.0.0.1:50000".to_owned(),
+        security: Security::Plain,
     }
 }
 
@@ -461,7 +463,7 @@ async fn a_comparison_that_cannot_be_made_says_why() {
             ))
             .await,
     );
-    assert!(page.contains("1 lines removed, 1 lines added"), "{page}");
+    assert!(page.contains("1 line removed, 1 line added"), "{page}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use prost::Message;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 use tutti_dialer::error_chain;
+use tutti_options::visible;
 
 use super::error::EtcdError;
 use super::outgoing::Outgoing;
@@ -264,7 +265,7 @@ fn decoded(text: &[u8]) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&bytes).replace(char::is_control, " ")
+    visible(&String::from_utf8_lossy(&bytes))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use tutti_options::visible;
 
 use super::calls::{Calls, Stream};
 use super::error::EtcdError;
@@ -114,9 +115,7 @@ impl Watch {
             ));
         }
         if answer.canceled {
-            return Err(EtcdError::Ended(
-                answer.reason.replace(char::is_control, " "),
-            ));
+            return Err(EtcdError::Ended(visible(&answer.reason)));
         }
         let header = answer.header.clone().unwrap_or_default();
         // A store that was restored from a copy has other revisions, or is another cluster.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tutti_config::model;
 use tutti_pool::ApplicationPool;
 use tutti_quic::Datagrams;
-use tutti_request_log::open_append;
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, Demands};
@@ -35,8 +34,8 @@ pub trait SnapshotEnvironment {
     ///
     /// # Errors
     /// Why it cannot be opened.
-    fn open_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
-        open_append(path)
+    fn open_log(&mut self, _path: &Path) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// A spool for bodies of requests to upstreams, of up to this many bytes each.

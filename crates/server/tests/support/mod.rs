@@ -47,6 +47,14 @@ impl SnapshotEnvironment for Local<'_> {
         Ok(socket.into())
     }
 
+    fn open_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        let file = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(path)?;
+        Ok(file.into())
+    }
+
     fn bind_datagrams(&mut self, listener: &Listener) -> io::Result<Datagrams> {
         let ip = match listener.name.strip_prefix("udp:") {
             Some(any) if any.starts_with("*:") => "0.0.0.0",
