@@ -48,6 +48,9 @@ pub(crate) const NOT_WANTED: &str = "the configuration no longer requests it";
 /// Time until the deletion of a certificate is retried.
 const LET_GO_AGAIN: Duration = Duration::from_secs(60);
 
+/// The same in seconds, after this node's clock was found to be wrong.
+const LET_GO_LATER: i64 = 3600;
+
 /// Interval at which the use of a certificate is recorded on disk, in seconds.
 const NOTE_AGAIN: i64 = 86_400;
 
@@ -566,6 +569,17 @@ impl Inner {
 
     /// Deletes an unused certificate.
     async fn let_go(&self, bundle: &str, wanted: &CertificatePlan) {
+        // One wrong clock must not delete what the whole fleet uses.
+        if let Some(fleet) = &self.documents.fleet
+            && let Err(failure) = fleet.check_clock().await
+        {
+            let text = format!(
+                "the certificate `{bundle}` is not deleted as unused: {}; hint: check the clock",
+                failure.message
+            );
+            self.log.line(Level::Alert, &text);
+            return self.put_off(bundle, LET_GO_LATER);
+        }
         if wanted.until.is_some() {
             let make = |id| FromAcme::Tell {
                 id,
