@@ -164,6 +164,39 @@ impl EtcdStore {
         }))
     }
 
+    /// Stores a text until a lease ends, in place of its owner's `former` one, or of any text if there is none. False:
+    /// another owner has stored one in the meantime.
+    async fn hold_one(
+        self: &Arc<Self>,
+        (name, text): (&str, &str),
+        (owner, former): (&str, Option<&str>),
+        lease: i64,
+    ) -> Result<bool, FleetStoreError> {
+        let entry = (name.to_owned(), Some(text.to_owned()));
+        let Some(former) = former else {
+            let key = self.key(name);
+            let (key, text) = (key.as_slice(), text.as_bytes());
+            let put = |client: EtcdClient| async move { client.put(key, text, lease).await };
+            return self.with(put).await.map(|()| true);
+        };
+        // It is absent if the lease has ended.
+        for expected in [Some(former), None] {
+            let operation = vec![self.operation(&entry, Some(lease))];
+            if self.change_if((name, expected), operation).await? {
+                return Ok(true);
+            }
+        }
+        let found = self.list(name).await?.remove(name);
+        match found {
+            // An earlier attempt may have succeeded, with only its answer lost; or the store is an older copy of itself.
+            Some(found) if found.contains(owner) => {
+                let operation = vec![self.operation(&entry, Some(lease))];
+                self.change_if((name, Some(&found)), operation).await
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Returns how long a held text outlives its owner.
     pub(crate) fn life(&self) -> Duration {
         self.life
@@ -180,7 +213,9 @@ impl EtcdStore {
 
     fn entries(&self, pairs: Vec<Pair>) -> Entries {
         let entries = pairs.into_iter().filter_map(|pair| {
-            let text = String::from_utf8(pair.value).ok()?;
+            // A value that is not text must not look like one that is absent: its reader rejects it.
+            let text = String::from_utf8(pair.value)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
             Some((self.name(&pair.key)?, text))
         });
         entries.collect()
@@ -302,31 +337,47 @@ impl FleetStore for Arc<EtcdStore> {
             if held.number.is_some() && held.texts == *texts {
                 return Ok(());
             }
-            // Until this succeeds they count as absent, and the next call starts over.
-            let number = match held.number.take() {
+            let number = match held.number {
                 Some(number) => number,
                 None => {
                     held.texts.clear();
                     let life = self.life;
-                    self.with(|client| async move { client.grant(life).await })
-                        .await?
+                    let granted = self.with(|client| async move { client.grant(life).await });
+                    *held.number.insert(granted.await?)
                 }
             };
+            let mut stored = texts.clone();
             for (name, text) in texts {
-                if held.texts.get(name) != Some(text) {
-                    let key = self.key(name);
-                    let (key, text) = (key.as_slice(), text.as_bytes());
-                    self.with(|client| async move { client.put(key, text, number).await })
-                        .await?;
+                if held.texts.get(name) == Some(text) {
+                    continue;
+                }
+                let former = held.written.get(name).map(String::as_str);
+                let owner = (held.owner.as_str(), former);
+                match self.hold_one((name, text), owner, number).await? {
+                    true => drop(held.written.insert(name.clone(), text.clone())),
+                    false => drop(stored.remove(name)),
                 }
             }
+            held.is_contested = stored.len() < texts.len();
             let gone = held.texts.keys().filter(|name| !texts.contains_key(*name));
             let gone: Vec<StoreEntry> = gone.map(|name| (name.clone(), None)).collect();
             if !gone.is_empty() {
                 self.swap(&[], &gone).await?;
             }
-            held.texts.clone_from(texts);
-            held.number = Some(number);
+            held.texts = stored;
+            Ok(())
+        })
+    }
+
+    fn withdraw<'a>(
+        &'a self,
+        held: &'a mut LeasedEntries,
+    ) -> BoxFuture<'a, Result<(), FleetStoreError>> {
+        Box::pin(async move {
+            if let Some(number) = held.number {
+                self.revoke(number).await?;
+                *held = LeasedEntries::of(&std::mem::take(&mut held.owner));
+            }
             Ok(())
         })
     }
@@ -374,10 +425,6 @@ impl EtcdFollowing {
         for event in events {
             match event {
                 KeyChange::Put(pair) => {
-                    // Its former text is gone, even if the new value is not text.
-                    if let Some(name) = self.store.name(&pair.key) {
-                        self.entries.remove(&name);
-                    }
                     let entries = self.store.entries(vec![pair]);
                     self.entries.extend(entries);
                 }

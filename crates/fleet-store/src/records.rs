@@ -157,6 +157,8 @@ pub struct NodeHealth {
 pub struct NodeReport {
     /// Its name.
     pub name: String,
+    /// A random id of the process that reports: two nodes with one name differ in it.
+    pub process: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// The version of its server.
