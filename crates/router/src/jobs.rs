@@ -19,6 +19,7 @@ use tutti_protocol::{FromRouter, JobTask};
 use tutti_server::{JobNotStored, Post, Server};
 
 use super::line::Link;
+use super::passed_jobs;
 
 /// `Retry-After` of a spooler that is full: delivered jobs make room.
 const COME_AGAIN: u32 = 5;
@@ -64,13 +65,13 @@ impl JobEnvironment for Around {
 }
 
 /// Stores the jobs that the server submits.
-pub(super) async fn store(jobs: Jobs, mut posts: mpsc::UnboundedReceiver<Post>) {
+pub(super) async fn store(jobs: Jobs, link: Arc<Link>, mut posts: mpsc::UnboundedReceiver<Post>) {
     while let Some(post) = posts.recv().await {
-        tokio::spawn(store_one(jobs.clone(), post));
+        tokio::spawn(store_one(jobs.clone(), Arc::clone(&link), post));
     }
 }
 
-async fn store_one(jobs: Jobs, post: Post) {
+async fn store_one(jobs: Jobs, link: Arc<Link>, post: Post) {
     let Post {
         spooler,
         method,
@@ -86,15 +87,25 @@ async fn store_one(jobs: Jobs, post: Post) {
         fields,
         body,
     };
+    let submit = async {
+        match jobs.post(&spooler, request, delay).await {
+            Ok(id) => Ok(id),
+            Err(JobRejection::Released(request)) => {
+                passed_jobs::pass_on(&link, spooler, *request, delay).await
+            }
+            Err(refusal) => Err(not_stored(&refusal)),
+        }
+    };
     let stored = tokio::select! {
-        stored = jobs.post(&spooler, request, delay) => stored,
+        stored = submit => stored,
         // The client has disconnected, or has waited too long and been answered.
         () = answer.closed() => return,
     };
-    let _ = answer.send(stored.map_err(|refusal| not_stored(&refusal)));
+    let _ = answer.send(stored);
 }
 
-fn not_stored(refusal: &JobRejection) -> JobNotStored {
+/// Returns the answer to the client of a job that was not stored.
+pub(super) fn not_stored(refusal: &JobRejection) -> JobNotStored {
     let status = match refusal {
         JobRejection::Malformed => 400,
         JobRejection::Store(JobStoreError::Full(_)) => 507,
