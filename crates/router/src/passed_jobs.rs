@@ -1,8 +1,8 @@
 //! Jobs that clients submit to a router that retires, on connections that they have kept: it has released the store of
 //! jobs, so the router in force stores them.
 //!
-//! Each job has a stream of its own between both routers, which main passes on. Must never happen: that a client is told
-//! of a stored job that is not on disk.
+//! Each job has a stream of its own between both routers, which main passes on. Must never happen: that a client receives
+//! the number of a job that is not on disk.
 
 use std::io;
 use std::os::fd::OwnedFd;
