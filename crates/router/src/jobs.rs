@@ -10,19 +10,17 @@ use tokio::sync::mpsc;
 use tutti_commands::Commands;
 use tutti_config::model::written;
 use tutti_jobs::{
-    JobEnvironment, JobRejection, JobRequest, JobStoreError, Jobs, RunEnded, Running,
-    ScheduleStatus, SpoolerStatus, Task,
+    JobEnvironment, JobRejection, JobRequest, Jobs, RunEnded, Running, ScheduleStatus,
+    SpoolerStatus, Task,
 };
 use tutti_log::{Level, Log};
 use tutti_metrics::{Page, names};
 use tutti_protocol::{FromRouter, JobTask};
-use tutti_server::{JobNotStored, Post, Server};
+use tutti_server::{Post, Server};
 
+use super::job_refusals::not_stored;
 use super::line::Link;
 use super::passed_jobs;
-
-/// `Retry-After` of a spooler that is full: delivered jobs make room.
-const COME_AGAIN: u32 = 5;
 
 /// Gives the jobs access to the router.
 pub(super) struct Around {
@@ -102,25 +100,6 @@ async fn store_one(jobs: Jobs, link: Arc<Link>, post: Post) {
         () = answer.closed() => return,
     };
     let _ = answer.send(stored);
-}
-
-/// Returns the answer to the client of a job that was not stored.
-pub(super) fn not_stored(refusal: &JobRejection) -> JobNotStored {
-    let status = match refusal {
-        JobRejection::Malformed => 400,
-        JobRejection::Store(JobStoreError::Full(_)) => 507,
-        JobRejection::Store(JobStoreError::Failed(_)) => 500,
-        // The spooler existed when the request came.
-        _ => 503,
-    };
-    JobNotStored {
-        status,
-        retry_after: match status {
-            503 | 507 => COME_AGAIN,
-            _ => 0,
-        },
-        reason: Some(refusal.to_string()),
-    }
 }
 
 /// Carries out a request of the control API; `None`: there is no such spooler or job.

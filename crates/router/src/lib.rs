@@ -14,6 +14,7 @@ mod daemon_log;
 mod fleet;
 mod guard_files;
 mod guard_watch;
+mod job_refusals;
 mod jobs;
 mod launcher;
 mod limits;

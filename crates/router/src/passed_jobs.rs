@@ -15,7 +15,7 @@ use tutti_jobs::{JobRejection, JobRequest, JobStoreError, Jobs};
 use tutti_protocol::{FromRouter, PassedJob, PassedJobAnswer};
 use tutti_server::JobNotStored;
 
-use super::jobs::not_stored;
+use super::job_refusals::not_stored;
 use super::line::Link;
 
 /// Maximum bytes of a job: all bodies that a router has not stored yet take 128 MiB, and the head of a request is less than the rest.
