@@ -215,6 +215,11 @@ impl Fleet {
         done(self.ask(SharedRequest::Give { lock, challenges }).await)
     }
 
+    /// Checks that this node's clock is not far ahead of the others'.
+    pub(crate) async fn check_clock(&self) -> Result<(), OrderError> {
+        done(self.ask(SharedRequest::CheckClock).await)
+    }
+
     /// Returns the certificate and key of a document.
     pub(crate) async fn chain(&self, full: &str) -> Result<String, OrderError> {
         let name = full.to_owned();

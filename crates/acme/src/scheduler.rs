@@ -48,6 +48,9 @@ pub(crate) const NOT_WANTED: &str = "the configuration no longer requests it";
 /// Time until the deletion of a certificate is retried.
 const LET_GO_AGAIN: Duration = Duration::from_secs(60);
 
+/// The same in seconds, after this node's clock was found to be wrong.
+const LET_GO_LATER: i64 = 3600;
+
 /// Interval at which the use of a certificate is recorded on disk, in seconds.
 const NOTE_AGAIN: i64 = 86_400;
 
@@ -369,6 +372,7 @@ impl Inner {
     /// Orders a certificate, and records the result.
     async fn order(&self, bundle: &str, wanted: &CertificatePlan, account: &AccountPlan) {
         let mut document = self.document(bundle, wanted, account);
+        let failures = document.failures;
         if let (true, None, [name]) = (wanted.is_on_demand, &document.demand, &wanted.names[..]) {
             // The node that received the request has ended before it could record it.
             document.demand = Some(demand::demand(name, None, unix_time()));
@@ -384,7 +388,7 @@ impl Inner {
         self.send_news(unix_time()).await;
         match self.try_order(bundle, wanted, account, &mut document).await {
             Ok(()) => {
-                self.has_come(bundle, &document).await;
+                self.has_come(bundle, &document, failures).await;
                 if self.documents.fleet.is_none() {
                     self.end_wishes(bundle, None);
                 }
@@ -444,7 +448,8 @@ impl Inner {
         }
     }
 
-    async fn has_come(&self, bundle: &str, document: &CertificateDocument) {
+    /// Records a new certificate. `failures`: those before it, which count if it is due already.
+    async fn has_come(&self, bundle: &str, document: &CertificateDocument, failures: u32) {
         // A node of a fleet has it only once it is applied, like all others.
         if let (None, Some(issued)) = (&self.documents.fleet, &document.issued) {
             self.note_until(bundle, issued.until);
@@ -455,7 +460,10 @@ impl Inner {
         }
         // By this clock it would be ordered repeatedly.
         let text = "by this machine's clock, the new certificate is already due for renewal; hint: check the clock";
-        let mut document = document.clone();
+        let mut document = CertificateDocument {
+            failures,
+            ..document.clone()
+        };
         self.note_failure(bundle, &mut document, &OrderError::new(text))
             .await;
     }
@@ -561,6 +569,17 @@ impl Inner {
 
     /// Deletes an unused certificate.
     async fn let_go(&self, bundle: &str, wanted: &CertificatePlan) {
+        // One wrong clock must not delete what the whole fleet uses.
+        if let Some(fleet) = &self.documents.fleet
+            && let Err(failure) = fleet.check_clock().await
+        {
+            let text = format!(
+                "the certificate `{bundle}` is not deleted as unused: {}; hint: check the clock",
+                failure.message
+            );
+            self.log.line(Level::Alert, &text);
+            return self.put_off(bundle, LET_GO_LATER);
+        }
         if wanted.until.is_some() {
             let make = |id| FromAcme::Tell {
                 id,

@@ -55,12 +55,8 @@ impl ControllerService {
                     by: FLEET.to_owned(),
                     change: format!("generation {generation} of `{selector}`"),
                 };
-                // Another version is about to take over, and will take the document then.
-                let followed = match self.0.must_take_changes() {
-                    Ok(()) => control.follow(text.as_bytes(), cause).await,
-                    Err(_) => Err(Diagnostics::default()),
-                };
-                match followed {
+                // If another version is about to take over, it takes the document then.
+                match control.follow(text.as_bytes(), cause).await {
                     Ok(_) => FleetAnswer::Applied {
                         form: form(&self.0.document.load()),
                         router_ends: 0,
@@ -264,6 +260,9 @@ fn start_failures(status: &Value) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tutti_unprivileged::role_state::RoleState;
+
+    use super::super::service::takes_changes;
     use super::*;
 
     #[test]
@@ -277,6 +276,18 @@ mod tests {
         let status = json!({"applications": {"a": {"failures": {"total": 2}}, "b": {"failures": {"total": 1}}}});
         assert_eq!(start_failures(&status), 3);
         assert_eq!(start_failures(&json!({})), 0);
+    }
+
+    #[test]
+    fn a_document_waits_for_the_end_of_an_upgrade() {
+        for state in [RoleState::Frozen, RoleState::Stopping] {
+            let faults = takes_changes(state).unwrap_err();
+            let answer = refused(&faults);
+            assert!(
+                matches!(answer, FleetAnswer::Unavailable { .. }),
+                "{answer:?}"
+            );
+        }
     }
 
     #[test]

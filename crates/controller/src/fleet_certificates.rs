@@ -7,16 +7,14 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tutti_config::Diagnostic;
-use tutti_config::model::{CertificateFile, written};
+use tutti_config::model::written;
 use tutti_control::StoreError;
 use tutti_log::Level;
+use tutti_options::source::is_certificate_name;
 use tutti_protocol::{Challenge, FleetAnswer, FleetCertificates, StoreKind};
 use tutti_tls::Bundle;
 
 use super::service::Inner;
-
-/// Longest name of a certificate of a fleet.
-const LONGEST_NAME: usize = 80;
 
 impl Inner {
     /// Stores a certificate of the fleet, and puts it in force if the configuration refers to it.
@@ -66,15 +64,12 @@ impl Inner {
 
 /// Rejects names of automatic certificates and of files.
 fn check_name(name: &str) -> Result<(), FleetAnswer> {
-    let is_long = name.is_empty() || name.chars().count() > LONGEST_NAME;
-    let is_others =
-        tutti_options::acme_names::is_bundle(name) || CertificateFile::is_named_by(name);
-    if is_long || is_others || name.contains(char::is_control) {
-        return Err(refused(
+    match is_certificate_name(name) {
+        true => Ok(()),
+        false => Err(refused(
             "this is not a valid name for a certificate of a fleet".to_owned(),
-        ));
+        )),
     }
-    Ok(())
 }
 
 fn refused(reason: String) -> FleetAnswer {
@@ -131,12 +126,13 @@ mod tests {
         for name in ["site", "example.com", "a b"] {
             assert!(check_name(name).is_ok(), "{name}");
         }
-        let long = "x".repeat(LONGEST_NAME + 1);
+        let long = "x".repeat(81);
         for name in [
             "",
             "acme:le:a.example.com",
             "/etc/a.pem",
             "./a.pem",
+            "a/../../b",
             "a\nb",
             &long,
         ] {

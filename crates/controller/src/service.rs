@@ -207,19 +207,7 @@ impl Inner {
     }
 
     pub(super) fn must_take_changes(&self) -> Result<(), Diagnostics> {
-        let refused = |message: &str, hint: Option<&str>| {
-            let mut fault = Diagnostic::apply(Pointer::default(), message);
-            fault.suggestion = hint.map(str::to_owned);
-            Err(Diagnostics::one(fault))
-        };
-        match self.standings.now() {
-            RoleState::Running => Ok(()),
-            RoleState::Frozen => refused(
-                "the server is being upgraded",
-                Some("try again in a moment"),
-            ),
-            RoleState::Stopping => refused("the server is stopping", None),
-        }
+        takes_changes(self.standings.now())
     }
 
     /// Returns the warnings.
@@ -422,6 +410,25 @@ impl Inner {
             Err(refused) if refused.reason == Reason::Unknown => Err(RestartError::Unknown),
             Err(refused) => Err(RestartError::Failed(faults_of(refused))),
         }
+    }
+}
+
+/// Returns why a controller in this state accepts no change. Nothing is wrong with the change itself: a fleet must not
+/// roll it back because a node is being upgraded.
+pub(super) fn takes_changes(state: RoleState) -> Result<(), Diagnostics> {
+    let unavailable = |message: &str, hint: Option<&str>| {
+        let mut fault = Diagnostic::apply(Pointer::default(), message);
+        fault.kind = FaultKind::Unavailable;
+        fault.suggestion = hint.map(str::to_owned);
+        Err(Diagnostics::one(fault))
+    };
+    match state {
+        RoleState::Running => Ok(()),
+        RoleState::Frozen => unavailable(
+            "the server is being upgraded",
+            Some("try again in a moment"),
+        ),
+        RoleState::Stopping => unavailable("the server is stopping", None),
     }
 }
 

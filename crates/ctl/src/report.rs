@@ -48,6 +48,14 @@ impl CommandError {
         self
     }
 
+    /// Adds a line with the event that led to the failed step.
+    #[must_use]
+    pub(crate) fn with_cause(mut self, cause: &str) -> Self {
+        self.message.push_str("\n  ");
+        self.message.push_str(cause);
+        self
+    }
+
     /// Returns the message in one sentence, without the hint.
     pub(crate) fn message(&self) -> &str {
         &self.message

@@ -164,6 +164,39 @@ impl EtcdStore {
         }))
     }
 
+    /// Stores a text until a lease ends, in place of its owner's `former` one, or of any text if there is none. False:
+    /// another owner has stored one in the meantime.
+    async fn hold_one(
+        self: &Arc<Self>,
+        (name, text): (&str, &str),
+        (owner, former): (&str, Option<&str>),
+        lease: i64,
+    ) -> Result<bool, FleetStoreError> {
+        let entry = (name.to_owned(), Some(text.to_owned()));
+        let Some(former) = former else {
+            let key = self.key(name);
+            let (key, text) = (key.as_slice(), text.as_bytes());
+            let put = |client: EtcdClient| async move { client.put(key, text, lease).await };
+            return self.with(put).await.map(|()| true);
+        };
+        // It is absent if the lease has ended.
+        for expected in [Some(former), None] {
+            let operation = vec![self.operation(&entry, Some(lease))];
+            if self.change_if((name, expected), operation).await? {
+                return Ok(true);
+            }
+        }
+        let found = self.list(name).await?.remove(name);
+        match found {
+            // An earlier attempt may have succeeded, with only its answer lost; or the store is an older copy of itself.
+            Some(found) if found.contains(owner) => {
+                let operation = vec![self.operation(&entry, Some(lease))];
+                self.change_if((name, Some(&found)), operation).await
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Returns how long a held text outlives its owner.
     pub(crate) fn life(&self) -> Duration {
         self.life
@@ -180,7 +213,9 @@ impl EtcdStore {
 
     fn entries(&self, pairs: Vec<Pair>) -> Entries {
         let entries = pairs.into_iter().filter_map(|pair| {
-            let text = String::from_utf8(pair.value).ok()?;
+            // A value that is not text must not look like one that is absent: its reader rejects it.
+            let text = String::from_utf8(pair.value)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
             Some((self.name(&pair.key)?, text))
         });
         entries.collect()
@@ -281,7 +316,7 @@ impl FleetStore for Arc<EtcdStore> {
                 store: Arc::clone(self),
                 endpoint,
                 watch,
-                is_first: true,
+                is_changed: true,
             };
             Ok(Box::new(following) as Box<dyn Following>)
         })
@@ -302,31 +337,47 @@ impl FleetStore for Arc<EtcdStore> {
             if held.number.is_some() && held.texts == *texts {
                 return Ok(());
             }
-            // Until this succeeds they count as absent, and the next call starts over.
-            let number = match held.number.take() {
+            let number = match held.number {
                 Some(number) => number,
                 None => {
                     held.texts.clear();
                     let life = self.life;
-                    self.with(|client| async move { client.grant(life).await })
-                        .await?
+                    let granted = self.with(|client| async move { client.grant(life).await });
+                    *held.number.insert(granted.await?)
                 }
             };
+            let mut stored = texts.clone();
             for (name, text) in texts {
-                if held.texts.get(name) != Some(text) {
-                    let key = self.key(name);
-                    let (key, text) = (key.as_slice(), text.as_bytes());
-                    self.with(|client| async move { client.put(key, text, number).await })
-                        .await?;
+                if held.texts.get(name) == Some(text) {
+                    continue;
+                }
+                let former = held.written.get(name).map(String::as_str);
+                let owner = (held.owner.as_str(), former);
+                match self.hold_one((name, text), owner, number).await? {
+                    true => drop(held.written.insert(name.clone(), text.clone())),
+                    false => drop(stored.remove(name)),
                 }
             }
+            held.is_contested = stored.len() < texts.len();
             let gone = held.texts.keys().filter(|name| !texts.contains_key(*name));
             let gone: Vec<StoreEntry> = gone.map(|name| (name.clone(), None)).collect();
             if !gone.is_empty() {
                 self.swap(&[], &gone).await?;
             }
-            held.texts.clone_from(texts);
-            held.number = Some(number);
+            held.texts = stored;
+            Ok(())
+        })
+    }
+
+    fn withdraw<'a>(
+        &'a self,
+        held: &'a mut LeasedEntries,
+    ) -> BoxFuture<'a, Result<(), FleetStoreError>> {
+        Box::pin(async move {
+            if let Some(number) = held.number {
+                self.revoke(number).await?;
+                *held = LeasedEntries::of(&std::mem::take(&mut held.owner));
+            }
             Ok(())
         })
     }
@@ -343,25 +394,55 @@ struct EtcdFollowing {
     endpoint: String,
     entries: Entries,
     watch: Watch,
-    is_first: bool,
+    /// The entries have changed since the caller received them: the call that changed them was cancelled, or there was
+    /// none yet.
+    is_changed: bool,
 }
 
 impl EtcdFollowing {
-    /// Returns the next events, with those that have arrived in the meantime: a thousand nodes may answer at once, and
+    /// Applies the next events, with those that have arrived in the meantime: a thousand nodes may answer at once, and
     /// followers read all answers each time.
-    async fn events(&mut self) -> Result<Vec<KeyChange>, EtcdError> {
-        let mut events = self.watch.next().await?;
+    async fn update(&mut self) -> Result<(), EtcdError> {
+        let events = self.watch.next().await?;
+        let mut bytes = self.apply(events)?;
         for _ in 0..MOST_AT_ONCE {
-            let bytes: usize = events.iter().map(size).sum();
             if bytes > MOST_BYTES_AT_ONCE {
                 break;
             }
             match timeout(Duration::ZERO, self.watch.next()).await {
-                Ok(more) => events.extend(more?),
+                Ok(more) => bytes += self.apply(more?)?,
                 Err(_) => break,
             }
         }
-        Ok(events)
+        Ok(())
+    }
+
+    /// Applies events, and returns their bytes. Must be called before the next wait: the caller may cancel it, and the
+    /// watch does not report them again.
+    fn apply(&mut self, events: Vec<KeyChange>) -> Result<usize, EtcdError> {
+        self.is_changed = true;
+        let bytes = events.iter().map(size).sum();
+        for event in events {
+            match event {
+                KeyChange::Put(pair) => {
+                    let entries = self.store.entries(vec![pair]);
+                    self.entries.extend(entries);
+                }
+                KeyChange::Delete(key) => {
+                    if let Some(name) = self.store.name(&key) {
+                        self.entries.remove(&name);
+                    }
+                }
+            }
+        }
+        let entries = self.entries.iter();
+        let all: usize = entries.map(|(name, text)| name.len() + text.len()).sum();
+        match all > MOST_FOLLOWED {
+            true => Err(EtcdError::Foreign(format!(
+                "there is more than {MOST_FOLLOWED} bytes to follow"
+            ))),
+            false => Ok(bytes),
+        }
     }
 }
 
@@ -372,41 +453,14 @@ impl Following for EtcdFollowing {
 
     fn next(&mut self) -> BoxFuture<'_, Result<Entries, FleetStoreError>> {
         Box::pin(async move {
-            if std::mem::take(&mut self.is_first) {
-                return Ok(self.entries.clone());
-            }
-            let events = match self.events().await {
-                Ok(events) => events,
-                Err(error) => {
-                    // The cause of the watch's end may affect other calls, too.
-                    self.store.leave(&self.endpoint);
-                    return Err(error.into());
-                }
-            };
-            for event in events {
-                match event {
-                    KeyChange::Put(pair) => {
-                        // Its former text is gone, even if the new value is not text.
-                        if let Some(name) = self.store.name(&pair.key) {
-                            self.entries.remove(&name);
-                        }
-                        let entries = self.store.entries(vec![pair]);
-                        self.entries.extend(entries);
-                    }
-                    KeyChange::Delete(key) => {
-                        if let Some(name) = self.store.name(&key) {
-                            self.entries.remove(&name);
-                        }
-                    }
-                }
-            }
-            let entries = self.entries.iter();
-            let bytes: usize = entries.map(|(name, text)| name.len() + text.len()).sum();
-            if bytes > MOST_FOLLOWED {
+            if !self.is_changed
+                && let Err(error) = self.update().await
+            {
+                // The cause of the watch's end may affect other calls, too.
                 self.store.leave(&self.endpoint);
-                let text = format!("there is more than {MOST_FOLLOWED} bytes to follow");
-                return Err(EtcdError::Foreign(text).into());
+                return Err(error.into());
             }
+            self.is_changed = false;
             Ok(self.entries.clone())
         })
     }
@@ -417,5 +471,46 @@ fn size(event: &KeyChange) -> usize {
     match event {
         KeyChange::Put(pair) => pair.key.len() + pair.value.len(),
         KeyChange::Delete(key) => key.len(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use super::*;
+    use crate::etcd_client::hostile_member::{begun, client, news, options, pair, run, stream};
+
+    #[test]
+    fn an_event_survives_a_caller_that_stops_waiting() {
+        run(async {
+            let said = [begun(), news(0, Some(pair(b"t/a")))];
+            let client = client(stream(&said)).await;
+            let watch = client.watch(b"t/", 9).await.unwrap();
+            let options = options(client.endpoint());
+            let mut following = EtcdFollowing {
+                store: Arc::new(EtcdStore::new(options, "t/", Duration::from_secs(15))),
+                endpoint: String::new(),
+                entries: Entries::new(),
+                watch,
+                is_changed: false,
+            };
+            // Each call is polled once and dropped, as by a caller whose time is over.
+            let polled = async {
+                loop {
+                    let mut next = following.next();
+                    let polled = poll_fn(|context| Poll::Ready(next.as_mut().poll(context)));
+                    if let Poll::Ready(entries) = polled.await {
+                        return entries;
+                    }
+                    drop(next);
+                    tokio::task::yield_now().await;
+                }
+            };
+            let entries = timeout(Duration::from_secs(20), polled).await.unwrap();
+            assert_eq!(entries.unwrap().keys().collect::<Vec<_>>(), ["a"]);
+        });
     }
 }

@@ -10,7 +10,7 @@ use crate::locks::{Lock, LockAttempt, Locks, Owner};
 use crate::store::{FleetStore, FleetStoreError, StoreEntry};
 
 impl EtcdStore {
-    fn operation(&self, (name, text): &StoreEntry, lease: Option<i64>) -> Operation {
+    pub(crate) fn operation(&self, (name, text): &StoreEntry, lease: Option<i64>) -> Operation {
         let key = self.key(name);
         match (text, lease) {
             (None, _) => Operation::Delete(key),
@@ -19,13 +19,13 @@ impl EtcdStore {
         }
     }
 
-    async fn revoke(&self, lease: i64) -> Result<(), FleetStoreError> {
+    pub(crate) async fn revoke(&self, lease: i64) -> Result<(), FleetStoreError> {
         self.with(|client| async move { client.revoke(lease).await })
             .await
     }
 
     /// Makes changes if a key has this text (`None`: if there is no such key).
-    async fn change_if(
+    pub(crate) async fn change_if(
         &self,
         expected: (&str, Option<&str>),
         operations: Vec<Operation>,

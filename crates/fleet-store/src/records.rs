@@ -157,6 +157,8 @@ pub struct NodeHealth {
 pub struct NodeReport {
     /// Its name.
     pub name: String,
+    /// A random id of the process that reports: two nodes with one name differ in it.
+    pub process: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// The version of its server.
@@ -191,47 +193,45 @@ pub fn read_all<T: for<'de> Deserialize<'de>>(
     entries.collect()
 }
 
-/// Returns the document that a node should run, and the selector of its head. A head for a label of the node takes
-/// precedence over the one for all nodes; of several such heads, the first by name.
+/// Returns the selectors of the heads for a node with these labels, the one that takes precedence first: those of its
+/// labels by the names of the labels, then the one of all nodes.
+pub fn selectors(labels: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
+    let own = labels
+        .iter()
+        .map(|(label, value)| format!("{label}={value}"));
+    let own = own.filter(|selector| is_label(selector));
+    own.chain([keys::ALL.to_owned()])
+}
+
+/// Returns the document that a node should run, and the selector of its head: the first of its [`selectors`] that has
+/// one.
 pub fn choose<'h>(
     heads: &'h BTreeMap<String, Rollout>,
     name: &str,
     labels: &BTreeMap<String, String>,
 ) -> Option<(&'h str, &'h DocumentVersion)> {
-    let own = labels
-        .iter()
-        .map(|(label, value)| format!("{label}={value}"));
-    let selectors = own.filter(|selector| is_label(selector));
-    let mut selectors = selectors.chain([keys::ALL.to_owned()]);
-    selectors.find_map(|selector| {
+    selectors(labels).find_map(|selector| {
         let (selector, head) = heads.get_key_value(&selector)?;
         Some((selector.as_str(), head.for_node(name)?))
     })
 }
 
-/// Returns the names of the nodes that a head of this selector applies to: those for which no other head takes
-/// precedence.
+/// Returns the names of the nodes that would run the document of a head of this selector: those for which no other head
+/// takes precedence.
 pub fn concerned(
     heads: &BTreeMap<String, Rollout>,
     answers: &BTreeMap<String, NodeReport>,
     selector: &str,
 ) -> Vec<String> {
-    let is_ahead = |other: &str| selector == keys::ALL || other < selector;
-    let is_concerned = |answer: &NodeReport| {
-        let mut own = answer.labels.iter();
-        let has_it = selector == keys::ALL
-            || own.any(|(label, value)| format!("{label}={value}") == selector);
-        let mut own = answer.labels.iter();
-        let is_taken = own.any(|(label, value)| {
-            let other = format!("{label}={value}");
-            let head = heads.get(&other);
-            other != selector
-                && is_ahead(&other)
-                && head.is_some_and(|head| head.for_node(&answer.name).is_some())
-        });
-        has_it && !is_taken
+    let is_concerned = |answer: &&NodeReport| {
+        let has_document = |one: &String| {
+            let head = heads.get(one);
+            one == selector || head.is_some_and(|head| head.for_node(&answer.name).is_some())
+        };
+        let first = selectors(&answer.labels).find(has_document);
+        first.as_deref() == Some(selector)
     };
-    let answers = answers.values().filter(|answer| is_concerned(answer));
+    let answers = answers.values().filter(is_concerned);
     answers.map(|answer| answer.name.clone()).collect()
 }
 
@@ -357,5 +357,29 @@ mod tests {
         assert_eq!(concerned(&heads, &answers, "role=canary"), ["a", "b"]);
         // The first by name takes precedence.
         assert!(concerned(&heads, &answers, "zone=z").is_empty());
+    }
+
+    #[test]
+    fn nodes_and_commands_agree_on_the_label_that_takes_precedence() {
+        // In the order of the names of labels `role` comes first, in that of the selectors `role-tier=gold`.
+        let all = [("role", "web"), ("role-tier", "gold")];
+        let answers = BTreeMap::from([answer("a", &all)]);
+        let selectors = ["all", "role-tier=gold", "role=web"];
+        let heads = selectors.map(|one| {
+            let head = head(one, RolloutState::Done, Some(2), None, &[]);
+            (one.to_owned(), head)
+        });
+        let heads = BTreeMap::from(heads);
+        let chosen = choose(&heads, "a", &labels(&all)).map(|(selector, _)| selector);
+        for selector in selectors {
+            let mut others = heads.clone();
+            others.remove(selector);
+            let is_chosen = chosen == Some(selector);
+            assert_eq!(
+                !concerned(&others, &answers, selector).is_empty(),
+                is_chosen,
+                "{selector}"
+            );
+        }
     }
 }

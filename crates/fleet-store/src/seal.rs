@@ -59,7 +59,7 @@ struct Key {
 
 impl std::fmt::Debug for SealingKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Keys")
+        f.write_str("SealingKeys")
     }
 }
 

@@ -27,16 +27,35 @@ pub struct FleetStoreError {
 /// Texts that are in the store as long as their owner prolongs them.
 #[derive(Debug, Default)]
 pub struct LeasedEntries {
+    /// A random id that its texts contain.
+    pub(crate) owner: String,
     /// The store's id for them; `None`: they are not in the store.
     pub(crate) number: Option<i64>,
     /// The texts as stored.
     pub(crate) texts: Entries,
+    /// The last texts that this owner has stored: by them it recognizes those of another owner.
+    pub(crate) written: Entries,
+    /// Another owner has stored a text under one of the names since.
+    pub(crate) is_contested: bool,
 }
 
 impl LeasedEntries {
+    /// Creates none, for the owner with a random id that its texts contain.
+    pub fn of(owner: &str) -> LeasedEntries {
+        LeasedEntries {
+            owner: owner.to_owned(),
+            ..LeasedEntries::default()
+        }
+    }
+
     /// Forgets what is in the store, which may be an older copy of itself.
     pub fn say_again(&mut self) {
         self.texts.clear();
+    }
+
+    /// True if another owner has stored a text under one of the names since this one did. Its text is kept.
+    pub fn is_contested(&self) -> bool {
+        self.is_contested
     }
 }
 
@@ -66,10 +85,18 @@ pub trait FleetStore: Send + Sync {
     ) -> BoxFuture<'a, Result<Box<dyn Following>, FleetStoreError>>;
 
     /// Stores texts or prolongs them, and removes held ones that are no longer listed: must be called at least three
-    /// times in their lifetime. All of them are removed with their owner.
+    /// times in their lifetime. All of them are removed with their owner. The first text of an owner replaces that of a
+    /// former one, and later ones only its own: of two owners with one name, the former notices it, and the store keeps
+    /// the text of the latter.
     fn hold<'a>(
         &'a self,
         texts: &'a Entries,
+        held: &'a mut LeasedEntries,
+    ) -> BoxFuture<'a, Result<(), FleetStoreError>>;
+
+    /// Removes held texts.
+    fn withdraw<'a>(
+        &'a self,
         held: &'a mut LeasedEntries,
     ) -> BoxFuture<'a, Result<(), FleetStoreError>>;
 

@@ -99,9 +99,10 @@ impl Certificates {
         }
     }
 
-    /// Sends all that are in the store now: must be called before a document that may need them.
-    pub(crate) async fn bring_now(&self) -> Result<(), FleetStoreError> {
-        self.bring(Extent::All).await.map(drop)
+    /// Sends all that are in the store now: must be called before a document that may need them. [`Again::Soon`]: the
+    /// controller has not accepted all of them yet, and the document has to wait.
+    pub(crate) async fn bring_now(&self) -> Result<Again, FleetStoreError> {
+        self.bring(Extent::All).await
     }
 
     /// Sends those that have changed in the store.

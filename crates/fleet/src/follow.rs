@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::{self, HEADS};
-use tutti_fleet_store::records::{DocumentVersion, Rejection, Rollout, choose, digest, read_all};
+use tutti_fleet_store::records::{
+    DocumentVersion, Rejection, Rollout, choose, digest, read_all, selectors,
+};
 use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError};
 use tutti_log::{Level, Log};
 use tutti_protocol::{FleetAnswer, FleetRequest};
@@ -16,7 +18,7 @@ use tutti_protocol::{FleetAnswer, FleetRequest};
 use crate::certificates::Certificates;
 use crate::controller::Controller;
 use crate::state::{Node, Task};
-use crate::watching::next_or_again;
+use crate::watching::{Again, next_or_again};
 
 /// The pause before a document that could not be processed is sent again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -28,6 +30,8 @@ pub(crate) struct Follower {
     pub(crate) controller: Arc<Controller>,
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) log: Log,
+    /// The last line about a document that waits.
+    pub(crate) said: Mutex<Option<String>>,
 }
 
 /// Follows the heads forever.
@@ -40,7 +44,7 @@ pub(crate) async fn follow(follower: Follower, longest_pause: Duration) {
         if was_there != Some(false) {
             was_there = Some(false);
             let text = format!(
-                "the source cannot be reached, the configuration does not change: {}",
+                "cannot reach the configuration source; the current configuration stays in force: {}",
                 error.message
             );
             follower.log.line(Level::Warn, &text);
@@ -80,6 +84,15 @@ impl Follower {
     async fn bring(&self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
         let heads: BTreeMap<String, Rollout> = read_all(entries, HEADS);
         let node = &self.node;
+        if let Some(selector) = unreadable(entries, &heads, &node.labels) {
+            self.say_once(
+                Level::Alert,
+                format!(
+                    "the current configuration stays in force: this version cannot read the roll-out for `{selector}`"
+                ),
+            );
+            return Ok(None);
+        }
         let chosen = choose(&heads, &node.name, &node.labels);
         let is_rolling = heads.values().any(|head| head.waits_for(&node.name));
         let (version, selector) = match node.want(chosen, is_rolling, Instant::now()) {
@@ -90,12 +103,8 @@ impl Follower {
         let key = keys::document(version.generation);
         let mut found = self.store.list(&key).await?;
         let Some(text) = found.remove(&key) else {
-            let text = format!(
-                "the store has no document of generation {}",
-                version.generation
-            );
-            self.log.line(Level::Warn, &text);
-            return Ok(Some(AGAIN));
+            let reason = "the store does not have this document";
+            return Ok(Some(self.refuse(version, "", reason)));
         };
         if digest(&text) != version.digest {
             let reason =
@@ -103,7 +112,16 @@ impl Follower {
             return Ok(Some(self.refuse(version, "", reason)));
         }
         // It may need a certificate that was stored with it.
-        self.certificates.bring_now().await?;
+        if self.certificates.bring_now().await? == Again::Soon {
+            self.say_once(
+                Level::Info,
+                format!(
+                    "generation {} waits for certificates of the fleet",
+                    version.generation
+                ),
+            );
+            return Ok(Some(AGAIN));
+        }
         Ok(self.apply(version, selector, text).await)
     }
 
@@ -130,6 +148,7 @@ impl Follower {
                 self.controller.keep(kept);
                 let text = format!("generation {generation} of the fleet is in force");
                 self.log.line(Level::Notice, &text);
+                *self.said.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 None
             }
             FleetAnswer::Refused { pointer, reason } => {
@@ -140,10 +159,19 @@ impl Follower {
             }
             FleetAnswer::Unavailable { reason } => {
                 let text = format!("generation {} waits: {reason}", version.generation);
-                self.log.line(Level::Info, &text);
+                self.say_once(Level::Info, text);
                 Some(AGAIN)
             }
             FleetAnswer::Seen { .. } | FleetAnswer::Noted | FleetAnswer::Purged => Some(AGAIN),
+        }
+    }
+
+    /// Logs why the current document stays, unless that is known: it is tried again and again.
+    fn say_once(&self, level: Level, text: String) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.as_ref() != Some(&text) {
+            self.log.line(level, &text);
+            *said = Some(text);
         }
     }
 
@@ -163,5 +191,35 @@ impl Follower {
         let level = if is_news { Level::Alert } else { Level::Info };
         self.log.line(level, &text);
         pause
+    }
+}
+
+/// Returns the selector of a head that this version cannot read, if it may be the one that applies to a node with these
+/// labels: the heads after it must not apply in its place.
+fn unreadable(
+    entries: &Entries,
+    heads: &BTreeMap<String, Rollout>,
+    labels: &BTreeMap<String, String>,
+) -> Option<String> {
+    let is_there = |selector: &String| entries.contains_key(&keys::head(selector));
+    selectors(labels).find(|selector| is_there(selector) && !heads.contains_key(selector))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_cannot_be_read_is_not_passed_over() {
+        let labels = BTreeMap::from([("role".to_owned(), "web".to_owned())]);
+        let none = BTreeMap::new();
+        let head = |selector: &str| (keys::head(selector), "{\"later\": 1}".to_owned());
+        let of_others = Entries::from([head("role=db")]);
+        assert_eq!(unreadable(&of_others, &none, &labels), None);
+        for selector in ["role=web", "all"] {
+            let entries = Entries::from([head(selector)]);
+            let found = unreadable(&entries, &none, &labels);
+            assert_eq!(found.as_deref(), Some(selector));
+        }
     }
 }

@@ -15,8 +15,8 @@
 //! | `shared`, `shared_news` | automatic certificates that the fleet shares, for the acme process |
 //! | `watching` | texts that are followed forever |
 //! | `purges` | cache purges, from the store to the router |
-//! | `standing` | the number of nodes, for the router |
-//! | `answer` | the reports of this node to the fleet, and to `/status` |
+//! | `node_count` | the number of nodes, for the router |
+//! | `node_report` | the reports of this node to the fleet, and to `/status` |
 //! | `nodes` | the nodes of the fleet that take requests |
 
 #![forbid(unsafe_code)]
@@ -38,7 +38,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tutti_fleet_store::etcd::EtcdStore;
@@ -206,6 +206,7 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
         controller: Arc::clone(controller),
         certificates,
         log: log.clone(),
+        said: Mutex::default(),
     };
     tokio::spawn(follow::follow(follower, longest_pause));
     let purger = Purger {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tutti_dialer::Backoff;
 use tutti_fleet_store::keys;
 use tutti_fleet_store::now;
@@ -26,6 +26,16 @@ const NEWS: Duration = Duration::from_secs(5);
 /// the way.
 const SPREAD: Duration = Duration::from_millis(500);
 
+/// Longest time for the store to remove this node's answer and address when the server stops; main waits for a second more.
+const LONGEST_LEAVE: Duration = Duration::from_secs(2);
+
+/// The pause before that is retried.
+const LEAVE_AGAIN: Duration = Duration::from_millis(100);
+
+/// An answer is dated anew after this time: other nodes compare their clocks with it, and this one notices another with its
+/// name.
+const DATED: Duration = Duration::from_secs(600);
+
 /// While only counters change, and no roll-out waits for them, they are reported this often.
 const COUNTS: Duration = Duration::from_secs(30);
 
@@ -41,7 +51,7 @@ pub(crate) async fn send_news(node: Arc<Node>, controller: Arc<Controller>) {
     }
 }
 
-/// Keeps this node's answer and its address in the store, forever.
+/// Keeps this node's answer and its address in the store until the server stops.
 pub(crate) async fn hold(
     node: Arc<Node>,
     store: Arc<dyn FleetStore>,
@@ -49,42 +59,54 @@ pub(crate) async fn hold(
     life: Duration,
     log: Log,
 ) {
-    let mut held = LeasedEntries::default();
+    let mut held = LeasedEntries::of(&node.process);
     let mut found = 0;
     let mut said = Said::default();
     let mut changes = node.changes();
     let mut backoff = Backoff::new(life / 3);
-    let (mut is_sent, mut has_left) = (false, false);
+    let mut is_sent = false;
+    let mut failures = 0;
+    let mut contested = None;
     loop {
         changes.borrow_and_update();
+        if node.is_leaving() {
+            return leave(&node, &*store, &controller, &mut held).await;
+        }
         if node.times_found() != found {
             found = node.times_found();
             held.say_again();
         }
-        if !node.is_leaving() {
-            // Replacing a hanging router is main's task: the node is online anyway.
-            look(&node, &controller, life / 6).await;
-        }
+        // Replacing a hanging router is main's task: the node is online anyway.
+        look(&node, &controller, life / 6).await;
         let text = said.next(node.answer(), node.is_rolling(), Instant::now());
-        let was_placed = node.is_placed();
         let place = node.place(store.local_address());
         let is_held = store
             .hold(&texts(&node, text, place.as_ref()), &mut held)
             .await;
-        if node.is_leaving() && place.is_none() && !std::mem::replace(&mut has_left, true) {
-            let spread = match is_held {
-                Ok(()) if was_placed => SPREAD,
-                // Other nodes do not need to know, or cannot.
-                _ => Duration::ZERO,
-            };
-            tokio::spawn(leave(Arc::clone(&controller), spread));
-        }
         let pause = match is_held {
             Ok(()) => {
                 backoff.reset();
+                failures = 0;
+                let since = held
+                    .is_contested()
+                    .then(|| contested.unwrap_or_else(Instant::now));
+                contested = since;
+                // A former process of this node, if it still was there, is gone by then.
+                match since.filter(|since| since.elapsed() > life) {
+                    Some(_) => {
+                        let text = format!(
+                            "another server of the fleet has the name `{}` and reports in place of this one; hint: give each node a `name` of its own",
+                            node.name
+                        );
+                        if node.unheld(Some(&text)) {
+                            log.line(Level::Alert, &text);
+                        }
+                    }
+                    None => drop(node.unheld(None)),
+                }
                 node.placed(place.as_ref().map(|place| place.address));
                 let now = node.place(store.local_address());
-                if now.is_none() && !node.is_leaving() && !std::mem::replace(&mut is_sent, true) {
+                if now.is_none() && !std::mem::replace(&mut is_sent, true) {
                     let text = "other nodes cannot learn an address of this one, because it reaches the store on its own machine: set `address` of the source";
                     log.line(Level::Info, text);
                 }
@@ -94,8 +116,18 @@ pub(crate) async fn hold(
                     false => life / 3,
                 }
             }
-            // The follower of the heads logs it.
-            Err(_) => backoff.after_failure(),
+            Err(error) => {
+                failures += 1;
+                // A store that cannot be read either is reported by the follower of the heads, which may notice it a
+                // moment later.
+                if failures >= 2 && node.unheld(Some(&error.message)) {
+                    let text = format!(
+                        "this node cannot report to the fleet, so that roll-outs do not see it: {error}; hint: may its user write to the store?"
+                    );
+                    log.line(Level::Warn, &text);
+                }
+                backoff.after_failure()
+            }
         };
         let _ = timeout(pause, changes.changed()).await;
     }
@@ -112,8 +144,24 @@ fn texts(node: &Node, answer: String, place: Option<&LiveNode>) -> Entries {
     texts
 }
 
-async fn leave(controller: Arc<Controller>, spread: Duration) {
-    tokio::time::sleep(spread).await;
+/// Removes the answer and the address of this node, and reports that to main: roll-outs do not wait for a server that
+/// stops, and others send no more requests.
+async fn leave(
+    node: &Node,
+    store: &dyn FleetStore,
+    controller: &Controller,
+    held: &mut LeasedEntries,
+) {
+    let withdrawn = async {
+        while store.withdraw(held).await.is_err() {
+            sleep(LEAVE_AGAIN).await;
+        }
+    };
+    // Otherwise they expire.
+    let is_withdrawn = timeout(LONGEST_LEAVE, withdrawn).await.is_ok();
+    if is_withdrawn && node.is_placed() {
+        sleep(SPREAD).await;
+    }
     controller.send_left();
 }
 
@@ -155,8 +203,10 @@ impl Said {
                 health: before.health,
                 ..answer.clone()
             };
-            let is_recent = self.at.is_some_and(|at| moment.duration_since(at) < COUNTS);
-            *before == answer || (*before == with_counts_of_before && is_recent && !is_rolling)
+            let age = self.at.map(|at| moment.duration_since(at));
+            let is_younger = |limit| age.is_some_and(|age| age < limit);
+            (*before == answer && is_younger(DATED))
+                || (*before == with_counts_of_before && is_younger(COUNTS) && !is_rolling)
         });
         if !is_same {
             let dated = NodeReport {

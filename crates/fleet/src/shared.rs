@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tutti_fleet_store::keys::{ANSWERS, CHAINS, LOCKS, NODES, STATE};
 use tutti_fleet_store::locks::{Lock, LockAttempt, Locks};
+use tutti_fleet_store::now;
 use tutti_fleet_store::records::{NodeReport, digest, read_all};
 use tutti_fleet_store::seal::{SealError, SealingKeys};
 use tutti_fleet_store::store::{FleetStoreError, StoreEntry};
@@ -26,6 +27,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Time between two checks whether they do.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// A clock that is ahead of all others by more seconds than this is wrong. Nodes date their answers anew every ten minutes.
+const MOST_AHEAD: u64 = 86_400;
 
 /// Longest name of a document.
 const LONGEST_NAME: usize = 512;
@@ -115,6 +119,7 @@ impl Shared {
             SharedRequest::Release { name } => self.release(&name).await,
             SharedRequest::Write { lock, text, chain } => self.write(&lock, text, chain).await,
             SharedRequest::Give { lock, challenges } => self.give(&lock, &challenges).await,
+            SharedRequest::CheckClock => self.check_clock().await,
             SharedRequest::Chain { name } => self.chain(&name).await,
         };
         let answer = done.unwrap_or_else(|undone| match undone {
@@ -270,6 +275,15 @@ impl Shared {
         })
     }
 
+    async fn check_clock(&self) -> Result<SharedAnswer, Undone> {
+        let answers = self.store.list(NODES).await?;
+        let answers: BTreeMap<String, NodeReport> = read_all(&answers, NODES);
+        match clock_fault(&answers, &self.node.name, now()) {
+            None => Ok(SharedAnswer::Done),
+            Some(reason) => Err(Undone::Unavailable(reason)),
+        }
+    }
+
     /// Makes all nodes serve these responses, and waits until they do.
     async fn give(&self, name: &str, challenges: &[Challenge]) -> Result<SharedAnswer, Undone> {
         let key = format!("{ANSWERS}{name}");
@@ -297,5 +311,51 @@ impl Shared {
             sleep(LOOK).await;
         }
         Ok(SharedAnswer::Done)
+    }
+}
+
+/// Returns why the clock of the node `own` must be wrong, compared with the answers of the others.
+fn clock_fault(answers: &BTreeMap<String, NodeReport>, own: &str, now: u64) -> Option<String> {
+    let others = answers.values().filter(|answer| answer.name != own);
+    let newest = others.max_by_key(|answer| answer.time)?;
+    let ahead = now.saturating_sub(newest.time);
+    (ahead > MOST_AHEAD).then(|| {
+        format!(
+            "the clock of this node is {} hours ahead of that of the node `{}`",
+            ahead / 3600,
+            newest.name
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_ahead_of_all_others_is_wrong() {
+        let answers = |times: &[u64]| {
+            let answers = times.iter().enumerate().map(|(number, time)| {
+                let name = format!("n{number}");
+                let answer = NodeReport {
+                    name: name.clone(),
+                    time: *time,
+                    ..NodeReport::default()
+                };
+                (name, answer)
+            });
+            answers.collect::<BTreeMap<_, _>>()
+        };
+        let now = 100 * 86_400;
+        let fault = |times: &[u64]| clock_fault(&answers(times), "n0", now);
+        // The own answer proves nothing, and a node alone cannot know.
+        assert_eq!(fault(&[now]), None);
+        assert_eq!(fault(&[now, now - 3600, 0]), None);
+        assert_eq!(fault(&[now, now + 86_400]), None);
+        let fault = fault(&[now, now - 49 * 3600, 0]).unwrap();
+        assert!(
+            fault.contains("49 hours ahead") && fault.contains("`n1`"),
+            "{fault}"
+        );
     }
 }

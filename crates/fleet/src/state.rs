@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tutti_dialer::Backoff;
-use tutti_fleet_store::now;
 use tutti_fleet_store::purges::LastPurge;
 use tutti_fleet_store::records::{DocumentVersion, NodeHealth, NodeReport, Rejection};
 use tutti_fleet_store::sharing::Sharing;
+use tutti_fleet_store::{now, random_word};
 use tutti_options::source::LiveNode;
 use tutti_protocol::{
     FleetCertificates, FleetStanding, RefusedCertificate, RefusedDocument, SourceNews, SourcePlan,
@@ -85,6 +85,8 @@ struct State {
     /// The endpoint of the store; `None`: not connected.
     endpoint: Option<String>,
     error: Option<String>,
+    /// Why this node's answer cannot be stored, although the store can be read.
+    unheld: Option<String>,
     /// The number of times that the store has become available.
     found: u64,
     wanted: Option<DocumentVersion>,
@@ -135,6 +137,8 @@ impl State {
 /// This node of the fleet.
 pub(crate) struct Node {
     pub(crate) name: String,
+    /// A random id of this process.
+    pub(crate) process: String,
     pub(crate) labels: BTreeMap<String, String>,
     /// Its address for others, if configured.
     address: Option<IpAddr>,
@@ -170,6 +174,7 @@ impl Node {
         let applied = kept.and_then(|text| serde_json::from_str(text).ok());
         Node {
             name,
+            process: random_word(),
             labels: plan.labels.clone(),
             address: plan.address,
             wants_key: plan.secret_file.is_some(),
@@ -297,6 +302,21 @@ impl Node {
             state.endpoint = None;
             state.error = Some(reason.to_owned());
         });
+    }
+
+    /// Records why this node's answer cannot be stored. True if that is news: the store can be read, and the node's
+    /// answer could be stored before.
+    pub(crate) fn unheld(&self, reason: Option<&str>) -> bool {
+        let (is_connected, known) = {
+            let state = self.state();
+            (state.endpoint.is_some(), state.unheld.is_some())
+        };
+        let reason = reason.filter(|_| is_connected);
+        if reason.is_some() == known {
+            return false;
+        }
+        self.change(|state| state.unheld = reason.map(str::to_owned));
+        reason.is_some()
     }
 
     /// Processes the document that the store selects.
@@ -466,6 +486,7 @@ impl Node {
         let refused = state.refused.as_ref().map(|refused| &refused.refusal);
         NodeReport {
             name: self.name.clone(),
+            process: self.process.clone(),
             labels: self.labels.clone(),
             server: env!("CARGO_PKG_VERSION").to_owned(),
             version: applied.map(|applied| applied.version.clone()),
@@ -493,7 +514,7 @@ impl Node {
             name: self.name.clone(),
             address: state.placed,
             endpoint: state.endpoint.clone(),
-            error: state.error.clone(),
+            error: state.error.clone().or_else(|| state.unheld.clone()),
             wanted: wanted.map(|version| version.generation),
             wanted_since: wanted.map(|_| state.wanted_since),
             generation: applied.map(|applied| applied.version.generation),

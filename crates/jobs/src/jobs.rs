@@ -78,6 +78,9 @@ pub enum JobRejection {
     /// Its request cannot be sent again.
     #[error("its target or its method cannot be sent to a server")]
     Malformed,
+    /// The store was released: the router that has it now must store the job.
+    #[error("{}", JobStoreError::Closed)]
+    Released(Box<JobRequest>),
     /// The disk did not accept it.
     #[error(transparent)]
     Store(#[from] JobStoreError),
@@ -246,7 +249,7 @@ impl Jobs {
                 return Err(JobRejection::Unknown);
             };
             let Some(store) = state.store.clone() else {
-                return Err(JobStoreError::Closed.into());
+                return Err(JobRejection::Released(Box::new(request)));
             };
             let queue = state.queues.entry(spooler.to_owned()).or_default();
             if !queue.reserve(size, (options.max_jobs, options.max_size)) {

@@ -238,6 +238,7 @@ impl RouterResources {
             | FromRouter::Unprepared { .. }
             | FromRouter::Told { .. }
             | FromRouter::JobDelivered { .. }
+            | FromRouter::PassJob
             | FromRouter::Totals { .. } => None,
         }
     }

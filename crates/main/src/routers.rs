@@ -157,6 +157,11 @@ impl Supervisor {
                     self.send_delivered(spooler, job, error);
                 }
             }
+            FromRouter::PassJob => {
+                if self.routers.leaving(pid).is_some() && self.may_have_jobs(pid) {
+                    self.send_job(descriptors);
+                }
+            }
             FromRouter::WantCertificate {
                 id,
                 account,

@@ -385,6 +385,20 @@ impl Supervisor {
         }
     }
 
+    /// Makes the router in force store a job that a client has submitted to a former one. Without one, the stream is closed, and
+    /// the client is answered 503.
+    pub(super) fn send_job(&mut self, stream: Vec<OwnedFd>) {
+        if let Some(router) = &mut self.routers.serving {
+            let _ = router.send(&ToRouter::TakeJob, stream);
+        }
+    }
+
+    /// True if a router may store jobs.
+    pub(super) fn may_have_jobs(&self, pid: i32) -> bool {
+        let rights = self.holdings.rights.get(&pid);
+        rights.is_some_and(super::rights::Rights::has_jobs)
+    }
+
     /// Sends the router in force the counters from before its start.
     pub(super) fn send_totals(&mut self) {
         let sum = self

@@ -67,6 +67,17 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(is_letter)
 }
 
+/// Longest name of a certificate of a fleet, in characters.
+const LONGEST_CERTIFICATE_NAME: usize = 80;
+
+/// True if the text can be the name of a certificate of a fleet: it becomes part of a key in the store, and must be
+/// neither that of an automatic certificate nor the path of a file.
+pub fn is_certificate_name(text: &str) -> bool {
+    let is_short = !text.is_empty() && text.chars().count() <= LONGEST_CERTIFICATE_NAME;
+    let is_others = crate::acme_names::is_bundle(text) || text.contains('/');
+    is_short && !is_others && !text.contains(char::is_control)
+}
+
 /// True for `LABEL=VALUE`.
 pub fn is_label(text: &str) -> bool {
     let parts = text.split_once('=');

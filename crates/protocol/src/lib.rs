@@ -55,7 +55,10 @@ pub use fleet::{
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, Received, read_large, receive};
 pub use purge::PurgeScope;
-pub use router::{FromRouter, QuicHello, RouterHello, RouterReply, StatusPlace, ToRouter};
+pub use router::{
+    FromRouter, PassedJob, PassedJobAnswer, QuicHello, RouterHello, RouterReply, StatusPlace,
+    ToRouter,
+};
 use serde::{Deserialize, Serialize};
 pub use shared::{SharedAnswer, SharedDocument, SharedNews, SharedRequest};
 use tutti_sys::listen::SocketName;

@@ -124,6 +124,8 @@ pub enum ToRouter {
     Thaw,
     /// Another router serves: accept nothing more, answer requests in progress, end.
     Retire,
+    /// Store a job that a former router passes on. Descriptor: as with [`FromRouter::PassJob`].
+    TakeJob,
     /// The counts of other routers.
     Totals {
         /// The sum of all of them.
@@ -316,9 +318,46 @@ pub enum FromRouter {
         #[serde(default)]
         error: String,
     },
+    /// A client has submitted a job after this router released the store of jobs, while it retires: the router in force must store it.
+    /// Descriptor: a stream on which this router writes a [`PassedJob`] and its body, and reads a [`PassedJobAnswer`].
+    PassJob,
     /// The counts of this router, while it retires.
     Totals {
         /// Its own counts.
         totals: RouterCounts,
+    },
+}
+/// The head of a job that one router passes on to another, as one line of JSON. The body follows, to the end of the stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedJob {
+    /// The name of the spooler.
+    pub spooler: String,
+    /// The method of its request.
+    pub method: String,
+    /// Path and query.
+    pub target: Vec<u8>,
+    /// Its fields without those of the connection.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// It is not delivered before so many milliseconds have passed.
+    pub delay: u64,
+}
+
+/// The answer to a [`PassedJob`], as JSON. Without one, it is not known to be stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum PassedJobAnswer {
+    /// It is on disk.
+    Stored {
+        /// Its number.
+        id: String,
+    },
+    /// It is not stored.
+    NotStored {
+        /// The status for the client.
+        status: u16,
+        /// `Retry-After`, in seconds.
+        retry_after: u32,
+        /// The reason for the log.
+        reason: Option<String>,
     },
 }

@@ -42,6 +42,9 @@ pub enum SharedRequest {
         /// All answers for this order; empty: stop giving them.
         challenges: Vec<Challenge>,
     },
+    /// Compare this node's clock with the others'; answered by [`SharedAnswer::Done`], or by [`SharedAnswer::Unavailable`] if it is more than
+    /// a day ahead or that is unknown.
+    CheckClock,
     /// Return the certificate that belongs to a document; answered by [`SharedAnswer::Text`].
     Chain {
         /// Name of the document.

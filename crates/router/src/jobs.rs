@@ -10,18 +10,17 @@ use tokio::sync::mpsc;
 use tutti_commands::Commands;
 use tutti_config::model::written;
 use tutti_jobs::{
-    JobEnvironment, JobRejection, JobRequest, JobStoreError, Jobs, RunEnded, Running,
-    ScheduleStatus, SpoolerStatus, Task,
+    JobEnvironment, JobRejection, JobRequest, Jobs, RunEnded, Running, ScheduleStatus,
+    SpoolerStatus, Task,
 };
 use tutti_log::{Level, Log};
 use tutti_metrics::{Page, names};
 use tutti_protocol::{FromRouter, JobTask};
-use tutti_server::{JobNotStored, Post, Server};
+use tutti_server::{Post, Server};
 
+use super::job_refusals::not_stored;
 use super::line::Link;
-
-/// `Retry-After` of a spooler that is full: delivered jobs make room.
-const COME_AGAIN: u32 = 5;
+use super::passed_jobs;
 
 /// Gives the jobs access to the router.
 pub(super) struct Around {
@@ -64,13 +63,13 @@ impl JobEnvironment for Around {
 }
 
 /// Stores the jobs that the server submits.
-pub(super) async fn store(jobs: Jobs, mut posts: mpsc::UnboundedReceiver<Post>) {
+pub(super) async fn store(jobs: Jobs, link: Arc<Link>, mut posts: mpsc::UnboundedReceiver<Post>) {
     while let Some(post) = posts.recv().await {
-        tokio::spawn(store_one(jobs.clone(), post));
+        tokio::spawn(store_one(jobs.clone(), Arc::clone(&link), post));
     }
 }
 
-async fn store_one(jobs: Jobs, post: Post) {
+async fn store_one(jobs: Jobs, link: Arc<Link>, post: Post) {
     let Post {
         spooler,
         method,
@@ -86,30 +85,21 @@ async fn store_one(jobs: Jobs, post: Post) {
         fields,
         body,
     };
+    let submit = async {
+        match jobs.post(&spooler, request, delay).await {
+            Ok(id) => Ok(id),
+            Err(JobRejection::Released(request)) => {
+                passed_jobs::pass_on(&link, spooler, *request, delay).await
+            }
+            Err(refusal) => Err(not_stored(&refusal)),
+        }
+    };
     let stored = tokio::select! {
-        stored = jobs.post(&spooler, request, delay) => stored,
+        stored = submit => stored,
         // The client has disconnected, or has waited too long and been answered.
         () = answer.closed() => return,
     };
-    let _ = answer.send(stored.map_err(|refusal| not_stored(&refusal)));
-}
-
-fn not_stored(refusal: &JobRejection) -> JobNotStored {
-    let status = match refusal {
-        JobRejection::Malformed => 400,
-        JobRejection::Store(JobStoreError::Full(_)) => 507,
-        JobRejection::Store(JobStoreError::Failed(_)) => 500,
-        // The spooler existed when the request came.
-        _ => 503,
-    };
-    JobNotStored {
-        status,
-        retry_after: match status {
-            503 | 507 => COME_AGAIN,
-            _ => 0,
-        },
-        reason: Some(refusal.to_string()),
-    }
+    let _ = answer.send(stored);
 }
 
 /// Carries out a request of the control API; `None`: there is no such spooler or job.

@@ -14,6 +14,7 @@ mod daemon_log;
 mod fleet;
 mod guard_files;
 mod guard_watch;
+mod job_refusals;
 mod jobs;
 mod launcher;
 mod limits;
@@ -21,6 +22,7 @@ mod line;
 mod metrics;
 mod missing;
 mod opening;
+mod passed_jobs;
 mod problems;
 mod queries;
 mod restore;
@@ -123,7 +125,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         log: log.clone(),
         link: Arc::clone(&link),
     });
-    tokio::spawn(jobs::store(jobs.clone(), posted));
+    tokio::spawn(jobs::store(jobs.clone(), Arc::clone(&link), posted));
     let launcher = MainLauncher {
         link: Arc::clone(&link),
         modules: hello.modules.clone(),
@@ -578,6 +580,9 @@ impl News {
                 },
                 _,
             ) => self.service.0.jobs.delivered_before(spooler, job, error),
+            (ToRouter::TakeJob, Some(stream)) => {
+                tokio::spawn(passed_jobs::take(self.service.0.jobs.clone(), stream));
+            }
             (ToRouter::Nodes { known }, _) => {
                 self.nodes.send_replace(known);
             }

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tutti_e2e::authority::{Authority, EC};
+use tutti_e2e::clocks::Clocks;
 use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::external::source;
 use tutti_e2e::pebble::{Pebble, PebbleOptions};
@@ -473,6 +474,35 @@ fn it_is_renewed_before_it_ends() {
     wait_until("another certificate", || pair.pebble.issued() >= 2);
     wait_until("it is in force", || pair.curl("example.com") == "201");
     assert!(pair.pebble.accounts() == 1);
+}
+
+#[test]
+fn a_clock_that_is_ahead_does_not_order_without_growing_pauses() {
+    let wanted = PebbleOptions {
+        validity: 600,
+        ..PebbleOptions::default()
+    };
+    let clocks = Clocks::new();
+    let mut clock = clocks.make("server");
+    let mut options = options("1");
+    options.wrapper.extend(clock.environment());
+    let pair = Pair {
+        pebble: Pebble::start(&wanted),
+        server: Server::start(&options),
+        http: wanted.http,
+        tls: wanted.tls,
+    };
+    // Each certificate has less than half of its life left.
+    clock.set(400);
+    pair.configure(&json!({"profile": "default"}), &json!("example.com"));
+    wait_until("failures add up", || {
+        pair.status()["failures"]
+            .as_u64()
+            .is_some_and(|failures| failures >= 3)
+    });
+    let error = pair.status()["last_error"]["message"].to_string();
+    assert!(error.contains("check the clock"), "{error}");
+    assert_eq!(pair.curl("example.com"), "201");
 }
 
 /// Issue 28, 5.6.

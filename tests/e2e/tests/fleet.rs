@@ -175,7 +175,6 @@ fn two_administrators_do_not_overwrite_each_other() {
 #[test]
 fn a_roll_out_whose_command_has_died_is_ended_or_taken_over() {
     let fleet = Fleet::start(1, &["a", "b"]);
-    fleet.put(&document(201));
     let begin = |status| {
         let file = fleet.file(&document(status));
         let mut command = fleet.command(&["put", &file, "--wait", "1h", "--waves", "1"]);
@@ -184,6 +183,12 @@ fn a_roll_out_whose_command_has_died_is_ended_or_taken_over() {
         command.kill().unwrap();
         command.wait().unwrap();
     };
+    // The first one can be ended, too: there is no document to go back to.
+    begin(200);
+    let words = fleet.succeed(&["rollback"]);
+    assert!(words.contains("no earlier generation"), "{words}");
+    assert_eq!(fleet.status()["heads"]["all"]["state"], "returned");
+    fleet.put(&document(201));
     begin(202);
     // It stands where it was.
     fleet.wait_for(1, &document(201));
@@ -207,6 +212,73 @@ fn a_roll_out_whose_command_has_died_is_ended_or_taken_over() {
     // The next goes back to no document of half a fleet.
     fleet.succeed(&["rollback"]);
     fleet.wait_for_all(&document(201));
+}
+
+#[test]
+fn a_server_that_stops_gracefully_leaves_the_fleet_at_once() {
+    let mut fleet = Fleet::start(1, &["a", "b"]);
+    fleet.put(&document(201));
+    fleet.nodes[1].stop(libc::SIGQUIT);
+    assert_eq!(fleet.answers().keys().collect::<Vec<_>>(), ["a"]);
+    // A roll-out does not wait for it.
+    let words = fleet.put(&document(202));
+    assert!(words.contains("in force on 1 node"), "{words}");
+}
+
+#[test]
+fn of_two_servers_with_one_name_the_first_says_so() {
+    let fleet = Fleet::start(1, &["a"]);
+    let other = Server::start(&options(&fleet.etcd.source("a", &json!({}))));
+    wait_until("it follows the fleet", || {
+        other.status("/source/connected") == true
+    });
+    // The first one notices it when its report changes.
+    fleet.put(&document(201));
+    let message = "another server of the fleet has the name `a`";
+    fleet.nodes[0].wait_for_log(message);
+    let error = fleet.source_of(0)["error"].to_string();
+    assert!(error.contains(message), "{error}");
+    assert!(!other.log().contains(message), "{}", other.log());
+    // Without the other it reports again.
+    drop(other);
+    wait_until("its status", || fleet.source_of(0)["connected"] == true);
+}
+
+#[test]
+fn a_node_that_may_not_write_to_the_store_says_so() {
+    let etcd = Etcd::start(1);
+    etcd.ctl(&["user", "add", "root:secret"]);
+    etcd.ctl(&["user", "grant-role", "root", "root"]);
+    etcd.ctl(&["role", "add", "reader"]);
+    etcd.ctl(&[
+        "role",
+        "grant-permission",
+        "reader",
+        "read",
+        "/tutti/",
+        "--prefix",
+    ]);
+    etcd.ctl(&["user", "add", "node:secret"]);
+    etcd.ctl(&["user", "grant-role", "node", "reader"]);
+    etcd.ctl(&["auth", "enable"]);
+    let password = etcd.write("password", "secret\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&password, mode).unwrap();
+    let source = etcd.source("a", &json!({}));
+    let mut wanted: Value = serde_json::from_slice(&std::fs::read(&source).unwrap()).unwrap();
+    wanted["etcd"]["user"] = "node".into();
+    wanted["etcd"]["password_file"] = password.display().to_string().into();
+    std::fs::write(&source, wanted.to_string()).unwrap();
+    let node = Server::start(&options(&source));
+    node.wait_for_log("this node cannot report to the fleet");
+    wait_until("its status", || {
+        let error = node.status("/source/error");
+        error
+            .as_str()
+            .is_some_and(|error| error.contains("permission denied"))
+    });
+    let said = node.log().matches("cannot report to the fleet").count();
+    assert_eq!(said, 1);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tutti_e2e::clocks::Clocks;
 use tutti_e2e::etcd::Etcd;
 use tutti_e2e::fleet::Fleet;
 use tutti_e2e::pebble::{Pebble, PebbleOptions};
@@ -499,4 +500,15 @@ fn a_name_that_a_client_asks_one_node_for_is_had_by_all() {
         site.serial_for(1, "a.example.com") == serial
     });
     assert_eq!((site.pebble.orders(), site.pebble.issued()), (1, 1));
+    // A node whose clock is ahead by more than the 30 days for which an unused certificate is kept.
+    let clocks = Clocks::new();
+    let mut clock = clocks.make("n1");
+    clock.set(40 * 86_400);
+    let mut wrong = node_options(&site.sources[1]);
+    wrong.wrapper.extend(clock.environment());
+    site.fleet.nodes[1].stop(libc::SIGTERM);
+    site.fleet.nodes[1].start_again(&wrong);
+    site.fleet.nodes[1].wait_for_log("is not deleted as unused: the clock of this node is");
+    assert_eq!(site.serial_for(0, "a.example.com"), serial);
+    assert!(!site.fleet.etcd.range("/tutti/acme/chains/").is_empty());
 }

@@ -130,6 +130,22 @@ fn a_purge_reaches_all_nodes_and_is_waited_for() {
 }
 
 #[test]
+fn a_purge_of_a_cache_that_is_not_in_force_counts_when_it_is_back() {
+    let (fleet, origin) = filled(&["a"]);
+    let node = &fleet.nodes[0];
+    let with_cache = configuration(node, &origin);
+    let mut without = with_cache.clone();
+    let action = without["routes"][0]["action"].as_object_mut().unwrap();
+    action.remove("cache");
+    without["settings"] = json!({});
+    node.put("/config", &without);
+    fleet.succeed(&["purge", "pages", "--all"]);
+    node.put("/config", &with_cache);
+    wait_until("the file is open", || is_open(node));
+    assert_eq!(hits(node), [false; 4]);
+}
+
+#[test]
 fn a_router_or_a_follower_that_ends_makes_no_purge_twice_and_misses_none() {
     let (fleet, _origin) = filled(&["a"]);
     let node = &fleet.nodes[0];

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 use tutti_e2e::documents::{chapter, json_examples};
 use tutti_e2e::spooling::{Spooling, by_id};
+use tutti_testkit::client::Client;
 use tutti_testkit::{Server, ServerOptions, wait_until};
 
 #[test]
@@ -333,6 +334,45 @@ fn an_upgrade_loses_nothing_and_delivers_nothing_twice() {
     assert!(!seen.iter().any(|job| job["body"] == "long"));
     site.open("gate");
     site.wait_for(12);
+    wait_until("all done", || {
+        site.server.status("/spoolers/mail/jobs")
+            == json!({"waiting": 0, "delivering": 0, "failed": 0})
+    });
+    assert!(by_id(&site.seen()).values().all(|count| *count == 1));
+}
+
+/// The former router answers one more request of each kept connection.
+#[test]
+fn a_job_on_a_connection_from_before_an_upgrade_is_stored() {
+    let site = Spooling::start(&json!({"timeout": 30}));
+    let mut kept = Client::to(site.server.address());
+    let mut post = |body: &str| {
+        let length = body.len();
+        kept.send(format!(
+            "POST /jobs HTTP/1.1\r\nHost: jobs.example\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        kept.response("POST")
+    };
+    assert_eq!(post("before").status, 202);
+    let former = site.server.router();
+    site.server.upgrade();
+    // It has the store: the former router has released it.
+    site.post("/jobs", b"after");
+    let reply = post("passed on");
+    assert_eq!(
+        (reply.status, reply.keeps_connection()),
+        (202, false),
+        "{}",
+        reply.text()
+    );
+    assert_ne!(site.server.router(), former);
+    let seen = site.wait_for(3);
+    let id = reply.json()["id"].clone();
+    let passed = seen.iter().filter(|job| job["body"] == "passed on");
+    assert_eq!(
+        passed.map(|job| job["id"].clone()).collect::<Vec<_>>(),
+        [id]
+    );
     wait_until("all done", || {
         site.server.status("/spoolers/mail/jobs")
             == json!({"waiting": 0, "delivering": 0, "failed": 0})

@@ -172,6 +172,16 @@ impl Tier for Disk {
         closed
     }
 
+    fn discard(&self) -> oneshot::Receiver<()> {
+        // Under one lock: a response that is kept afterwards is not written, since the file is closed by then.
+        let mut index = self.inner.index();
+        index.purge(&Purge::All);
+        self.order(Order::Clear);
+        let (done, discarded) = oneshot::channel();
+        self.order(Order::Close(done));
+        discarded
+    }
+
     fn status(&self) -> TierStatus {
         let (is_open, size, entries) = self.inner.index().totals();
         let counts = &self.inner.counts;

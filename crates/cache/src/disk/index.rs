@@ -86,6 +86,11 @@ impl Index {
         (self.state == State::Open, self.bytes, self.entries)
     }
 
+    /// True if responses were purged before the file has been read.
+    pub(crate) fn has_early_purges(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }

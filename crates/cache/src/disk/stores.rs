@@ -51,13 +51,26 @@ fn start(
     Ok(())
 }
 
-/// Releases the files of stores that are not used any more: new stores may have the same.
+/// Releases the files of stores that are not used any more: new stores may have the same. Those that no store has are emptied: purges
+/// would not reach them, and purged responses would come back with a later configuration.
 pub fn rest_replaced(previous: &[Arc<ResponseStore>], next: &[Arc<ResponseStore>]) {
     let is_used = |store: &&Arc<ResponseStore>| next.iter().any(|next| Arc::ptr_eq(next, store));
     for store in previous.iter().filter(|store| !is_used(store)) {
         // The next owner of the file waits for it.
-        drop(store.rest());
+        match next.iter().any(|next| has_same_file(next, store)) {
+            true => drop(store.rest()),
+            false => drop(store.tier().map(|tier| tier.discard())),
+        }
     }
+}
+
+/// True if two stores have the same file.
+fn has_same_file(one: &ResponseStore, other: &ResponseStore) -> bool {
+    let place = |store: &ResponseStore| {
+        let disk = store.limits().disk.as_ref();
+        disk.map(|disk| disk.folder.clone())
+    };
+    one.name() == other.name() && place(one).is_some() && place(one) == place(other)
 }
 
 /// Has stores written to disk and releases their files; completes when that is done.

@@ -5,8 +5,10 @@ use tempfile::NamedTempFile;
 use tutti_http::FieldLines;
 
 use super::file_tier::Disk;
+use super::stores::rest_replaced;
 use super::tier::{Loaded, Tier, Waiting};
 use crate::store::tests::{fresh, key};
+use crate::store::{ResponseStore, StoreLimits};
 use crate::{DiskLimits, Purge, Stored, Vary};
 
 const MEMORY: usize = 1 << 20;
@@ -82,6 +84,56 @@ fn responses_are_found_again_and_replaced_ones_are_not() {
         assert_eq!(disk.status().entries, 1);
         disk.close().blocking_recv().unwrap();
     }
+}
+
+#[test]
+fn a_file_that_is_purged_before_it_is_opened_is_not_released_with_its_responses() {
+    let file = NamedTempFile::new().unwrap();
+    let first = start(&file);
+    first.keep(&stored("a", 1000), Waiting::Bounded);
+    settle(&first);
+    let second = start(&file);
+    second.purge(&Purge::Key(b"a".to_vec()));
+    let closed = second.close();
+    drop(second);
+    first.close().blocking_recv().unwrap();
+    closed.blocking_recv().unwrap();
+    let third = start(&file);
+    settle(&third);
+    assert_eq!(body(&third, "a"), None);
+}
+
+#[test]
+fn the_file_of_a_store_that_is_removed_is_emptied_and_that_of_a_changed_one_is_not() {
+    let file = NamedTempFile::new().unwrap();
+    let store = |name: &str, memory| {
+        let limits = StoreLimits {
+            memory,
+            object: 1000,
+            disk: Some(limits()),
+        };
+        let store = ResponseStore::new(name, limits);
+        let disk = Arc::new(start(&file));
+        store.set_tier(disk.clone());
+        (Arc::new(store), disk)
+    };
+    let (pages, disk) = store("pages", MEMORY);
+    disk.keep(&stored("a", 1000), Waiting::Bounded);
+    settle(&disk);
+    let (changed, disk) = store("pages", 2 * MEMORY);
+    rest_replaced(&[pages], &[Arc::clone(&changed)]);
+    settle(&disk);
+    assert_eq!(body(&disk, "a"), Some(1000));
+    let in_memory = StoreLimits {
+        memory: MEMORY,
+        object: 1000,
+        disk: None,
+    };
+    let in_memory = Arc::new(ResponseStore::new("pages", in_memory));
+    rest_replaced(&[changed], &[in_memory]);
+    let (_, disk) = store("pages", MEMORY);
+    settle(&disk);
+    assert_eq!(body(&disk, "a"), None);
 }
 
 #[test]

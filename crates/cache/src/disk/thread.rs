@@ -71,7 +71,8 @@ impl Thread {
         }
     }
 
-    /// Waits for the lock on the file; the error: the file is not needed any more.
+    /// Waits for the lock on the file; the error: the file is not needed any more. A file from which responses were purged in the
+    /// meantime is needed until they are removed: otherwise they would come back with its next owner.
     fn lock(&mut self) -> Result<(), Closed> {
         loop {
             match self.inner.file.try_lock() {
@@ -83,9 +84,18 @@ impl Thread {
                 }
             }
             match self.orders.recv_timeout(LOCKED_PAUSE) {
-                Ok(Order::Close(closed)) => return Err(Some(closed)),
+                Ok(Order::Close(closed)) if !self.inner.index().has_early_purges() => {
+                    return Err(Some(closed));
+                }
                 Ok(order) => self.early.push_back(order),
                 Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) if self.inner.index().has_early_purges() => {
+                    let locked = self.inner.file.lock();
+                    return locked.map_err(|error| {
+                        self.inner.trouble("lock its file", &error);
+                        None
+                    });
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(None),
             }
         }

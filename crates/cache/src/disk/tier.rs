@@ -53,6 +53,9 @@ pub(crate) trait Tier: Debug + Send + Sync {
     /// Writes the waiting responses and releases the file for its next owner; completes when that is done.
     fn close(&self) -> oneshot::Receiver<()>;
 
+    /// Deletes all responses and releases the file; completes when that is done.
+    fn discard(&self) -> oneshot::Receiver<()>;
+
     /// Its status.
     fn status(&self) -> TierStatus;
 }

@@ -12,6 +12,7 @@ use tutti_fleet_store::etcd::LONGEST_TEXT;
 use tutti_fleet_store::keys::{CERTIFICATES, CHAINS, LOCKS, STATE};
 use tutti_fleet_store::seal::{SealingKeys, new_key};
 use tutti_fleet_store::store::{Entries, StoreEntry};
+use tutti_options::source::is_certificate_name;
 use tutti_options::visible;
 use tutti_tls::Bundle;
 
@@ -20,8 +21,6 @@ use super::store_access::{Fleet, StoreArguments, failed};
 use crate::input::read;
 use crate::report::{CommandError, say};
 use crate::style;
-
-const LONGEST_NAME: usize = 80;
 
 /// The name of an automatic certificate's document begins with this, after the digest of its authority.
 const DOCUMENT: &str = ".certificate-";
@@ -98,14 +97,12 @@ fn keys(fleet: &Fleet) -> Result<SealingKeys, CommandError> {
 }
 
 fn check_name(name: &str) -> Result<(), CommandError> {
-    let is_long = name.is_empty() || name.chars().count() > LONGEST_NAME;
-    let is_others = name.starts_with("acme:") || name.contains('/');
-    match is_long || is_others || name.contains(char::is_control) {
-        true => Err(CommandError::new(format!(
+    match is_certificate_name(name) {
+        true => Ok(()),
+        false => Err(CommandError::new(format!(
             "`{name}` is not a valid name for a certificate of a fleet"
         ))
         .hint("up to 80 characters without `/`; `acme:` is for automatic ones")),
-        false => Ok(()),
     }
 }
 

@@ -112,12 +112,15 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
     let seen = fleet.look().await?;
     let current = seen.heads.get(selector).ok_or_else(nothing)?;
     let target = match (arguments.generation, current.state) {
-        (Some(generation), _) => fleet.version(generation).await?,
-        (None, RolloutState::Done | RolloutState::Rolling) => {
-            current.former.clone().ok_or_else(|| {
+        (Some(generation), _) => Some(fleet.version(generation).await?),
+        // The first roll-out can be ended, too: nodes that run its generation keep it.
+        (None, RolloutState::Rolling) => current.former.clone(),
+        (None, RolloutState::Done) => {
+            let former = current.former.clone().ok_or_else(|| {
                 CommandError::new("there is no generation before this one")
                     .hint("`tutti fleet log` lists the generations; choose one")
-            })?
+            });
+            Some(former?)
         }
         (None, RolloutState::Returned) => {
             return Err(
@@ -137,7 +140,7 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
             id: random_word(),
             number: fleet.last(keys::LOG).await?.saturating_add(1),
             selector: selector.to_owned(),
-            version: Some(target.clone()),
+            version: target.clone(),
             former: current.settled().cloned(),
             state: RolloutState::Done,
             waves: vec!["100%".to_owned()],
@@ -150,7 +153,7 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
         },
     };
     let before = seen.texts.get(&keys::head(selector)).map(String::as_str);
-    if !fleet.swap(before, &head, &[]).await? {
+    if !fleet.swap(before, &head, &[]).await.map_err(failed)? {
         return Err(CommandError::new(
             "someone else has changed the fleet in the meantime; nothing was done",
         )
@@ -165,27 +168,38 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
         },
         is_quiet: arguments.output.json,
     };
-    let late = roll.wait_for(&target, &head.nodes, LONGEST).await;
-    print_outcome(&arguments.output, &head, &target, &late)
+    let late = match &target {
+        Some(target) => roll.wait_for(target, &head.nodes, LONGEST).await,
+        None => Vec::new(),
+    };
+    print_outcome(&arguments.output, &head, target.as_ref(), &late)
 }
 
 fn print_outcome(
     output: &OutputArguments,
     head: &Rollout,
-    target: &DocumentVersion,
+    target: Option<&DocumentVersion>,
     late: &[String],
 ) -> Result<ExitCode, CommandError> {
     if output.json {
         say(&serde_json::json!({
             "roll_out": head.number,
             "state": head.state.word(),
-            "generation": generation(Some(target)),
+            "generation": generation(target),
             "nodes": head.nodes,
             "late": late,
         })
         .to_string());
         return Ok(ExitCode::from(u8::from(!late.is_empty())));
     }
+    let Some(target) = target else {
+        say(&format!(
+            "{} the roll-out has ended; there is no earlier generation for {}: nodes that run this one keep it",
+            style::good("done:"),
+            selected_nodes(&head.selector)
+        ));
+        return Ok(ExitCode::SUCCESS);
+    };
     let generation = target.generation;
     if !late.is_empty() {
         return Err(CommandError::new(format!(

@@ -10,7 +10,7 @@ use tutti_fleet_store::{keys, now, random_word};
 
 use super::arguments::{OutputArguments, read_label};
 use super::roll::generation;
-use super::store_access::{Fleet, Seen, StoreArguments, caller};
+use super::store_access::{Fleet, Seen, StoreArguments, caller, failed};
 use crate::report::{CommandError, say};
 use crate::style;
 
@@ -126,7 +126,7 @@ async fn release(fleet: &Fleet, seen: &Seen, label: &str) -> Result<ExitCode, Co
         reason: None,
     };
     let before = seen.texts.get(&keys::head(label)).map(String::as_str);
-    if !fleet.swap(before, &head, &[]).await? {
+    if !fleet.swap(before, &head, &[]).await.map_err(failed)? {
         return Err(CommandError::new(
             "someone else has changed the fleet in the meantime; nothing was done",
         ));

@@ -179,7 +179,8 @@ async fn begin(
             version: Some(version.clone()),
         };
         let document = (keys::document(version.generation), Some(text.to_owned()));
-        if fleet.swap(before.as_deref(), &head, &[document]).await? {
+        let swapped = fleet.swap(before.as_deref(), &head, &[document]).await;
+        if swapped.map_err(failed)? {
             return Ok(Some((head, waves)));
         }
     }
@@ -225,6 +226,10 @@ async fn tidy(fleet: &Fleet) {
     let tidied = async {
         let texts = fleet.store.list(keys::HEADS).await?;
         let heads = tutti_fleet_store::records::read_all::<Rollout>(&texts, keys::HEADS);
+        if heads.len() != texts.len() {
+            // The documents of a head that cannot be read are unknown.
+            return Ok(());
+        }
         let used = heads
             .values()
             .flat_map(|head| [&head.version, &head.former]);
@@ -244,7 +249,12 @@ async fn tidy(fleet: &Fleet) {
             let old = names.iter().filter(is_old).take(100);
             let old: Vec<_> = old.map(|name| (name.clone(), None)).collect();
             if !old.is_empty() {
-                fleet.store.swap(&[], &old).await?;
+                // If a head has changed since, it may refer to one of them.
+                let unchanged = texts
+                    .iter()
+                    .map(|(name, text)| (name.clone(), Some(text.clone())));
+                let unchanged: Vec<_> = unchanged.collect();
+                fleet.store.swap(&unchanged, &old).await?;
             }
         }
         Ok::<_, FleetStoreError>(())

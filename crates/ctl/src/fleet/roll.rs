@@ -23,6 +23,9 @@ const TICK: Duration = Duration::from_millis(500);
 /// Time for nodes to roll back, before those that have not are reported.
 const WAY_BACK: Duration = Duration::from_secs(30);
 
+/// The hint if a roll-out can be neither continued nor ended.
+const STUCK: &str = "the roll-out is stuck: use `tutti fleet rollback` or `tutti fleet put --take-over` when the store is available again";
+
 /// The word before the message of a failure.
 const ERROR: &str = "error: ";
 
@@ -175,11 +178,20 @@ impl Roll<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Replaces the head. An unavailable store is asked again until the time of a wave is over: nodes follow the head
+    /// that it has.
     async fn replace(&self, before: &Rollout, next: &Rollout) -> Result<(), CommandError> {
         let text = before.to_text();
-        match self.fleet.swap(Some(&text), next, &[]).await? {
-            true => Ok(()),
-            false => Err(taken()),
+        let until = Instant::now() + self.bounds.timeout;
+        loop {
+            match self.fleet.swap(Some(&text), next, &[]).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(taken()),
+                Err(error) if error.is_final || Instant::now() >= until => {
+                    return Err(failed(error).hint(STUCK));
+                }
+                Err(_) => tokio::time::sleep(TICK).await,
+            }
         }
     }
 
@@ -201,9 +213,13 @@ impl Roll<'_> {
             {
                 let failure = answers.lost.take().map(|(_, failure)| failure);
                 let failure = failure.unwrap_or_else(taken);
-                return Err(failure.hint(
-                    "the roll-out is stuck: use `tutti fleet rollback` or `tutti fleet put --take-over` when the store is available again",
-                ));
+                return Err(failure.hint(STUCK));
+            }
+            if answers.lost.is_some() {
+                // The answers are from before, and nodes need time to report again.
+                good_since = None;
+                until = now + self.bounds.timeout;
+                continue;
             }
             match judge(
                 &answers.latest,
@@ -224,7 +240,7 @@ impl Roll<'_> {
                     if good_since.take().is_some() {
                         until = now + self.bounds.timeout;
                     }
-                    if now >= until && answers.lost.is_none() {
+                    if now >= until {
                         return Ok(nodes
                             .first()
                             .map(|node| late(node, &answers.latest, self.bounds.timeout)));
@@ -264,7 +280,10 @@ impl Roll<'_> {
         let mut next = head.clone();
         next.state = RolloutState::Returned;
         next.reason = Some(fault.text());
-        self.replace(&head, &next).await?;
+        if let Err(failure) = self.replace(&head, &next).await {
+            let cause = for_stderr(&fault.text(), 2, 4);
+            return Err(failure.with_cause(&cause));
+        }
         let late = match &next.former {
             Some(former) => self.wait_for(former, &next.nodes, WAY_BACK).await,
             None => Vec::new(),
@@ -359,5 +378,203 @@ fn late(node: &str, answers: &BTreeMap<String, NodeReport>, timeout: Duration) -
         node: node.to_owned(),
         pointer: None,
         reason,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::collections::VecDeque;
+    use std::net::IpAddr;
+    use std::sync::{Arc, Mutex};
+
+    use tutti_dialer::BoxFuture;
+    use tutti_fleet_store::records::NodeHealth;
+    use tutti_fleet_store::store::{
+        Entries, FleetStore, FleetStoreError, LeasedEntries, StoreEntry,
+    };
+
+    use super::*;
+
+    /// Results of the next calls; an error is an unavailable store.
+    type Script<T> = Mutex<VecDeque<Result<T, ()>>>;
+
+    /// A store that is unavailable for some of the calls.
+    struct Unreliable {
+        texts: Mutex<Entries>,
+        /// The results of the next swaps; the others succeed.
+        swaps: Script<()>,
+        /// The answers of nodes as followed; afterwards there are no news.
+        answers: Arc<Script<Entries>>,
+    }
+
+    struct Scripted(Arc<Script<Entries>>);
+
+    fn unavailable() -> FleetStoreError {
+        FleetStoreError {
+            message: "no member answers".to_owned(),
+            is_final: false,
+        }
+    }
+
+    impl Following for Scripted {
+        fn next(&mut self) -> BoxFuture<'_, Result<Entries, FleetStoreError>> {
+            let next = self.0.lock().unwrap().pop_front();
+            Box::pin(async move {
+                match next {
+                    Some(next) => next.map_err(|()| unavailable()),
+                    None => std::future::pending().await,
+                }
+            })
+        }
+
+        fn server(&self) -> String {
+            String::new()
+        }
+    }
+
+    impl FleetStore for Unreliable {
+        fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Entries, FleetStoreError>> {
+            let mut texts = self.texts.lock().unwrap().clone();
+            texts.retain(|name, _| name.starts_with(prefix));
+            Box::pin(async move { Ok(texts) })
+        }
+
+        fn names<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<String>, FleetStoreError>> {
+            unreachable!()
+        }
+
+        fn count<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<u64, FleetStoreError>> {
+            unreachable!()
+        }
+
+        fn swap<'a>(
+            &'a self,
+            _: &'a [StoreEntry],
+            wanted: &'a [StoreEntry],
+        ) -> BoxFuture<'a, Result<bool, FleetStoreError>> {
+            let result = self.swaps.lock().unwrap().pop_front();
+            Box::pin(async move {
+                if result == Some(Err(())) {
+                    return Err(unavailable());
+                }
+                let texts = wanted.iter().cloned();
+                let texts = texts.filter_map(|(name, text)| Some((name, text?)));
+                self.texts.lock().unwrap().extend(texts);
+                Ok(true)
+            })
+        }
+
+        fn follow<'a>(
+            &'a self,
+            _: &'a str,
+        ) -> BoxFuture<'a, Result<Box<dyn Following>, FleetStoreError>> {
+            let following = Scripted(Arc::clone(&self.answers));
+            Box::pin(async move { Ok(Box::new(following) as Box<dyn Following>) })
+        }
+
+        fn hold<'a>(
+            &'a self,
+            _: &'a Entries,
+            _: &'a mut LeasedEntries,
+        ) -> BoxFuture<'a, Result<(), FleetStoreError>> {
+            unreachable!()
+        }
+
+        fn withdraw<'a>(
+            &'a self,
+            _: &'a mut LeasedEntries,
+        ) -> BoxFuture<'a, Result<(), FleetStoreError>> {
+            unreachable!()
+        }
+
+        fn local_address(&self) -> Option<IpAddr> {
+            None
+        }
+    }
+
+    fn head() -> Rollout {
+        Rollout {
+            id: "x".to_owned(),
+            number: 1,
+            selector: keys::ALL.to_owned(),
+            version: Some(DocumentVersion::of(1, "{}")),
+            former: None,
+            state: RolloutState::Rolling,
+            waves: Vec::new(),
+            wave: 1,
+            nodes: vec!["a".to_owned()],
+            by: String::new(),
+            time: 0,
+            comment: None,
+            reason: None,
+        }
+    }
+
+    /// The answer of the node, which runs the document.
+    fn answer(router_ends: u64) -> Entries {
+        let report = NodeReport {
+            name: "a".to_owned(),
+            version: head().version,
+            health: NodeHealth {
+                router_ends,
+                ..NodeHealth::default()
+            },
+            ..NodeReport::default()
+        };
+        let text = serde_json::to_string(&report).unwrap();
+        Entries::from([(keys::node("a"), text)])
+    }
+
+    /// Runs a roll-out of one wave on a store; returns its result and the head that the store has then.
+    fn roll_out(
+        wait: Duration,
+        swaps: &[Result<(), ()>],
+        answers: &[Result<Entries, ()>],
+    ) -> (Result<ExitCode, CommandError>, Rollout) {
+        let head = head();
+        let key = keys::head(&head.selector);
+        let store = Arc::new(Unreliable {
+            texts: Mutex::new(Entries::from([(key.clone(), head.to_text())])),
+            swaps: Mutex::new(swaps.iter().copied().collect()),
+            answers: Arc::new(Mutex::new(answers.iter().cloned().collect())),
+        });
+        let fleet = Fleet {
+            store: store.clone(),
+            secret_file: None,
+        };
+        let roll = Roll {
+            fleet: &fleet,
+            bounds: Bounds {
+                wait,
+                timeout: Duration::from_secs(20),
+                most_errors: 1.0,
+            },
+            is_quiet: true,
+        };
+        let waves = [head.nodes.clone()];
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        let done = runtime.block_on(roll.run(head, &waves));
+        let text = store.texts.lock().unwrap().get(&key).cloned().unwrap();
+        (done, serde_json::from_str(&text).unwrap())
+    }
+
+    #[test]
+    fn a_step_of_a_roll_out_waits_for_the_store() {
+        let (done, head) = roll_out(Duration::ZERO, &[Err(()), Err(())], &[Ok(answer(0))]);
+        assert!(done.is_ok());
+        assert_eq!(head.state, RolloutState::Done);
+        let (_, head) = roll_out(Duration::ZERO, &[Err(())], &[Ok(answer(1))]);
+        assert_eq!(head.state, RolloutState::Returned);
+        assert!(head.reason.unwrap().contains("the router has ended"));
+    }
+
+    #[test]
+    fn a_wave_is_not_judged_by_answers_from_before_the_store_was_lost() {
+        // The router ends while the store is unavailable, after the wave has been healthy for long enough.
+        let answers = [Ok(answer(0)), Err(()), Ok(answer(1))];
+        let (_, head) = roll_out(Duration::from_millis(1), &[], &answers);
+        assert_eq!(head.state, RolloutState::Returned);
     }
 }

@@ -250,13 +250,13 @@ impl Fleet {
         })
     }
 
-    /// Replaces a head if it has not changed, together with the record of its roll-out.
+    /// Replaces a head if it has not changed, together with the record of its roll-out; false: it has changed.
     pub(super) async fn swap(
         &self,
         before: Option<&str>,
         head: &Rollout,
         more: &[StoreEntry],
-    ) -> Result<bool, CommandError> {
+    ) -> Result<bool, FleetStoreError> {
         let place = keys::head(&head.selector);
         let text = head.to_text();
         let mut expected = vec![(place.clone(), before.map(str::to_owned))];
@@ -267,7 +267,7 @@ impl Fleet {
             (keys::roll_out(head.number), Some(text)),
         ];
         wanted.extend(more.iter().filter(|(_, text)| text.is_some()).cloned());
-        self.store.swap(&expected, &wanted).await.map_err(failed)
+        self.store.swap(&expected, &wanted).await
     }
 }
 

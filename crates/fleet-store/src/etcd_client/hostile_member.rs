@@ -7,6 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use super::client::{EtcdClient, KeepAlive};
 use super::error::EtcdError;
@@ -19,7 +20,7 @@ use super::watch::KeyChange;
 
 /// The member's answer to every call.
 #[derive(Clone, Default)]
-struct Lies {
+pub(crate) struct Lies {
     messages: Vec<Bytes>,
     /// The status in the trailers; `None`: the call ends without one.
     outcome: Option<&'static str>,
@@ -43,7 +44,8 @@ fn whole(message: &impl Message) -> Lies {
     }
 }
 
-fn stream(messages: &[WatchAnswer]) -> Lies {
+/// Creates a call that gives these answers, and goes on.
+pub(crate) fn stream(messages: &[WatchAnswer]) -> Lies {
     Lies {
         messages: messages.iter().map(framed).collect(),
         outcome: None,
@@ -52,7 +54,25 @@ fn stream(messages: &[WatchAnswer]) -> Lies {
 }
 
 /// Returns a client of a member that gives this answer. Needs a runtime, with which the member ends.
-async fn client(lies: Lies) -> EtcdClient {
+pub(crate) async fn client(lies: Lies) -> EtcdClient {
+    let endpoint = member(lies).await;
+    EtcdClient::connect(&endpoint, &options(&endpoint))
+        .await
+        .unwrap()
+}
+
+/// Returns the options for a member, which has plenty of time for its answers.
+pub(crate) fn options(endpoint: &EtcdEndpoint) -> ClusterOptions {
+    ClusterOptions {
+        endpoints: vec![endpoint.clone()],
+        tls: EtcdTls::default(),
+        user: None,
+        patience: Duration::from_secs(60),
+    }
+}
+
+/// Starts a member that gives this answer.
+async fn member(lies: Lies) -> EtcdEndpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let lies = Arc::new(lies);
@@ -82,26 +102,20 @@ async fn client(lies: Lies) -> EtcdClient {
             });
         }
     });
-    let endpoint = EtcdEndpoint {
+    EtcdEndpoint {
         is_secure: false,
         host: "127.0.0.1".to_owned(),
         port,
-    };
-    let options = ClusterOptions {
-        endpoints: vec![endpoint.clone()],
-        tls: EtcdTls::default(),
-        user: None,
-        patience: Duration::from_secs(60),
-    };
-    EtcdClient::connect(&endpoint, &options).await.unwrap()
+    }
 }
 
-fn run(test: impl Future<Output = ()>) {
+pub(crate) fn run(test: impl Future<Output = ()>) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build().unwrap().block_on(test);
 }
 
-fn pair(key: &[u8]) -> KeyValue {
+/// Returns a key with a value.
+pub(crate) fn pair(key: &[u8]) -> KeyValue {
     KeyValue {
         key: key.to_vec(),
         value: b"v".to_vec(),
@@ -223,26 +237,57 @@ fn a_lease_that_is_none_or_anothers_is_refused() {
     });
 }
 
-#[test]
-fn no_event_is_left_out_or_made_up() {
-    let header = |revision| {
-        Some(Header {
-            cluster: 7,
-            revision,
-        })
-    };
-    let begun = WatchAnswer {
+fn header(revision: i64) -> Option<Header> {
+    Some(Header {
+        cluster: 7,
+        revision,
+    })
+}
+
+/// Returns the first message of a watch.
+pub(crate) fn begun() -> WatchAnswer {
+    WatchAnswer {
         header: header(9),
         created: true,
         ..WatchAnswer::default()
-    };
-    let news = |kind, pair| WatchAnswer {
+    }
+}
+
+/// Returns a message with an event.
+pub(crate) fn news(kind: i32, pair: Option<KeyValue>) -> WatchAnswer {
+    WatchAnswer {
         header: header(10),
         events: vec![WatchEvent { kind, pair }],
         ..WatchAnswer::default()
-    };
+    }
+}
+
+#[test]
+fn a_silent_watch_is_noticed_by_a_caller_that_waits_for_less_time() {
     run(async {
-        let honest = client(stream(&[begun.clone(), news(0, Some(pair(b"a/1")))])).await;
+        let endpoint = member(stream(&[begun()])).await;
+        let options = ClusterOptions {
+            patience: Duration::from_millis(500),
+            ..options(&endpoint)
+        };
+        let client = EtcdClient::connect(&endpoint, &options).await.unwrap();
+        let mut watch = client.watch(b"a/", 9).await.unwrap();
+        let waited = async {
+            loop {
+                if let Ok(ended) = timeout(Duration::from_millis(10), watch.next()).await {
+                    return ended;
+                }
+            }
+        };
+        let ended = timeout(Duration::from_secs(20), waited).await.unwrap();
+        assert!(matches!(ended, Err(EtcdError::Silent(_))), "{ended:?}");
+    });
+}
+
+#[test]
+fn no_event_is_left_out_or_made_up() {
+    run(async {
+        let honest = client(stream(&[begun(), news(0, Some(pair(b"a/1")))])).await;
         let mut watch = honest.watch(b"a/", 9).await.unwrap();
         let put = KeyChange::Put(Pair {
             key: b"a/1".to_vec(),
@@ -255,7 +300,7 @@ fn no_event_is_left_out_or_made_up() {
             ("another key that is deleted", news(1, Some(pair(b"b/1")))),
             ("no type that there is", news(7, Some(pair(b"a/1")))),
         ] {
-            let client = client(stream(&[begun.clone(), lie])).await;
+            let client = client(stream(&[begun(), lie])).await;
             let mut watch = client.watch(b"a/", 9).await.unwrap();
             assert!(is_foreign(&watch.next().await), "{what}");
         }
@@ -263,14 +308,14 @@ fn no_event_is_left_out_or_made_up() {
             header: header(8),
             ..news(0, Some(pair(b"a/1")))
         };
-        let client_of_older = client(stream(&[begun.clone(), older])).await;
+        let client_of_older = client(stream(&[begun(), older])).await;
         let mut watch = client_of_older.watch(b"a/", 9).await.unwrap();
         assert!(matches!(watch.next().await, Err(EtcdError::Ended(_))));
         // It never starts, or its first message already has events, which would be lost.
         for lie in [
             WatchAnswer {
                 created: false,
-                ..begun.clone()
+                ..begun()
             },
             WatchAnswer {
                 created: true,

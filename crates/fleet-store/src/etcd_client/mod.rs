@@ -21,7 +21,7 @@ mod client;
 mod error;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod hostile_member;
+pub(crate) mod hostile_member;
 mod messages;
 mod outgoing;
 mod pairs;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tutti_options::visible;
 
 use super::calls::{Calls, Stream};
@@ -29,6 +29,11 @@ pub enum KeyChange {
 pub struct Watch {
     stream: Stream,
     patience: Duration,
+    /// The time of its last message, or of the question for its progress. Not of one call: callers that wait for less
+    /// time than the patience would never notice that it is silent.
+    heard_at: Instant,
+    /// It was asked for its progress since its last message.
+    is_asked: bool,
     revision: i64,
     cluster: u64,
     prefix: Vec<u8>,
@@ -66,6 +71,8 @@ impl Watch {
         let mut watch = Watch {
             stream,
             patience: calls.patience(),
+            heard_at: Instant::now(),
+            is_asked: false,
             revision: 0,
             prefix: prefix.to_vec(),
             cluster: first.header.clone().unwrap_or_default().cluster,
@@ -75,7 +82,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Returns the next events.
+    /// Returns the next events. Cancel-safe: the next call continues.
     ///
     /// # Errors
     /// It has ended or hangs: the keys must be listed again.
@@ -83,22 +90,25 @@ impl Watch {
         let progress = WatchRequest {
             order: Some(WatchOrder::Progress(WatchProgress {})),
         };
-        let mut is_asked = false;
         loop {
-            let heard = timeout(self.patience, self.stream.next::<WatchAnswer>()).await;
+            let until = self.heard_at + self.patience;
+            let heard = timeout_at(until, self.stream.next::<WatchAnswer>()).await;
+            self.heard_at = Instant::now();
             let answer = match heard {
                 Ok(answer) => answer?,
-                Err(_) if is_asked => return Err(EtcdError::Silent(self.patience.as_secs_f64())),
+                Err(_) if self.is_asked => {
+                    return Err(EtcdError::Silent(self.patience.as_secs_f64()));
+                }
                 Err(_) => {
                     self.stream.say(&progress)?;
-                    is_asked = true;
+                    self.is_asked = true;
                     continue;
                 }
             };
             let Some(answer) = answer else {
                 return Err(EtcdError::Ended("etcd has closed it".to_owned()));
             };
-            is_asked = false;
+            self.is_asked = false;
             self.accept(&answer)?;
             if !answer.events.is_empty() {
                 let events = answer.events.into_iter();
