@@ -303,6 +303,11 @@ impl Local {
         snapshot
     }
 
+    /// True if `snapshot` is the configuration in force.
+    pub(crate) fn has_in_force(&self, snapshot: &Arc<Snapshot>) -> bool {
+        Arc::ptr_eq(self.snapshot.borrow_mut().load(), snapshot)
+    }
+
     /// The timeouts of a listener in the configuration in force.
     pub(crate) fn timeouts(&self, listener: &SharedListener) -> Timeouts {
         let mut live = self.snapshot.borrow_mut();
