@@ -47,8 +47,7 @@ impl Messages {
     }
 
     /// Takes the configuration in force, so that a client that always has sent the beginning of its next request does not keep the
-    /// former one.
-    /// No exchange may be under way.
+    /// former one. No exchange may be under way.
     pub(crate) fn renew(&mut self, client: &ClientSide) {
         if client.local.has_in_force(&self.snapshot) {
             return;
