@@ -77,6 +77,7 @@ async fn store_one(jobs: Jobs, post: Post) {
         target,
         fields,
         body,
+        counted,
         delay,
         mut answer,
     } = post;
@@ -87,7 +88,7 @@ async fn store_one(jobs: Jobs, post: Post) {
         body,
     };
     let stored = tokio::select! {
-        stored = jobs.post(&spooler, request, delay) => stored,
+        stored = jobs.post(&spooler, request, delay, Box::new(counted)) => stored,
         // The client has disconnected, or has waited too long and been answered.
         () = answer.closed() => return,
     };
