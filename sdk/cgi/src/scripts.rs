@@ -1,6 +1,7 @@
 //! Finds the script of a path: the one of `script`, or a file below the root.
 //!
-//! What must never happen: a script outside of the root, or one in a hidden file or folder (`.git/hooks/post-update`).
+//! What must never happen: a path that leads out of the root, other than by a symbolic link in it, or a script in a hidden file or folder
+//! (`.git/hooks/post-update`).
 
 use std::ffi::OsStr;
 use std::fs;

@@ -148,7 +148,6 @@ impl CompressionPolicy {
 }
 
 /// The encoding that a client with these `Accept-Encoding` fields prefers, the first if there are several; `None`: no encoding.
-/// encoded better.
 pub fn preferred<'a>(
     accepted: impl Iterator<Item = &'a [u8]>,
     offered: &[Encoding],
