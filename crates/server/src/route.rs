@@ -16,7 +16,7 @@ use tutti_files::folder::Folder;
 use tutti_files::listing;
 use tutti_files::share_path::{ResolutionLimits, SharePath};
 use tutti_http::edits::{Edit, has_edit_of, is_alias};
-use tutti_http::{FieldLines, Method, encode, encode_path};
+use tutti_http::{FieldLines, Method, encode, folder_location};
 use tutti_proxy::NoScript;
 use tutti_request_log::Answerer;
 use tutti_routing::{
@@ -731,17 +731,9 @@ fn location_field(
     Ok(fields)
 }
 
-/// The path with a slash appended, and the query. It is the normalised path, encoded again: `//host` cannot become a redirect to another
-/// host.
+/// The path with a slash appended, and the query.
 fn directory_field(path: &[u8], request: &Request<'_>) -> FieldLines {
-    let mut value = Vec::with_capacity(path.len() + 8);
-    // Two slashes at the front would name another host (RFC 3986 §4.2).
-    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
-    encode_path(
-        path.get(slashes.max(1) - 1..).unwrap_or_default(),
-        &mut value,
-    );
-    value.push(b'/');
+    let mut value = folder_location(path);
     if let Some(query) = request.view.query() {
         value.push(b'?');
         value.extend_from_slice(query);
