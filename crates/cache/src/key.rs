@@ -6,7 +6,7 @@
 
 use sha2::{Digest as _, Sha256};
 use tutti_http::edits::is_alias;
-use tutti_http::list_members;
+use tutti_http::{cookie_pairs, list_members};
 
 /// The fields from which frameworks take scheme, host and path instead of the request's own. They are part of the key: otherwise a client
 /// could have an address of its choice put into the responses that others get.
@@ -95,7 +95,7 @@ pub fn overrides_method(name: &[u8]) -> bool {
 
 /// True if `is_one` holds for the name of a cookie in this `Cookie` field.
 pub fn is_cookie_named(field: &[u8], mut is_one: impl FnMut(&[u8]) -> bool) -> bool {
-    field.split(|&byte| byte == b';').any(|pair| {
+    cookie_pairs(field).any(|pair| {
         let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
         let name = name.trim_ascii();
         !name.is_empty() && is_one(name)

@@ -13,7 +13,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, ORIGIN, REFERER};
 use http::request::Parts;
 use http::{HeaderValue, Method};
 use tokio::net::UnixStream;
-use tutti_http::split_port;
+use tutti_http::{media_type, split_port};
 use tutti_protocol::{ControlAccess, ROUTER_TITLE};
 use tutti_sys::{proc, process};
 
@@ -183,8 +183,7 @@ fn check_media_type(head: &Parts) -> Result<(), ApiResponse> {
         return Ok(());
     }
     for value in lines(head, CONTENT_TYPE) {
-        let name = value.split(|byte| *byte == b';').next().unwrap_or_default();
-        let name = name.trim_ascii();
+        let name = media_type(value);
         if name.eq_ignore_ascii_case(b"text/plain")
             || name.eq_ignore_ascii_case(b"multipart/form-data")
         {

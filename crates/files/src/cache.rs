@@ -16,6 +16,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use rustix::fs::{FileType, Statx};
@@ -43,6 +44,9 @@ const MISSING_PATHS: usize = 1024;
 /// Largest file kept in memory; larger ones keep a descriptor and are sent by `sendfile`. Copying this much costs about as much as the
 /// second system call of `sendfile`.
 pub const SMALL_FILE_BYTES: u64 = 32 * 1024;
+
+/// Reads of a small file that is changed each time.
+const MOST_READS: u32 = 3;
 
 /// Compressed representations kept per file: one for each encoding, unless levels change.
 const COMPRESSED_KEPT: usize = 4;
@@ -135,7 +139,7 @@ pub enum Lookup {
     Missing,
     /// No permission, or a loop of symbolic links (403).
     Forbidden,
-    /// A system error: no free descriptor, an I/O error (500); to be logged.
+    /// A system error: no free descriptor, an I/O error, or a file that changes whenever it is read; to be logged.
     Failed(Errno),
 }
 
@@ -187,6 +191,8 @@ struct Generation {
 /// The cache of one thread.
 pub struct FileCache {
     limits: CacheLimits,
+    /// The types of its files.
+    mime: RefCell<Arc<MimeTypes>>,
     inner: RefCell<Inner>,
 }
 
@@ -198,22 +204,35 @@ struct Inner {
 }
 
 impl FileCache {
-    /// An empty cache within these bounds.
-    pub fn new(limits: CacheLimits) -> Self {
+    /// An empty cache within these bounds, for files with these types.
+    pub fn new(limits: CacheLimits, mime: Arc<MimeTypes>) -> Self {
         Self {
             limits,
+            mime: RefCell::new(mime),
             inner: RefCell::default(),
         }
     }
 
-    /// Looks `place` up, following symbolic links.
+    /// Sets the types of the files; drops everything if they have changed.
+    pub fn set_types(&self, mime: &Arc<MimeTypes>) {
+        if !Arc::ptr_eq(&self.mime.borrow(), mime) {
+            *self.mime.borrow_mut() = Arc::clone(mime);
+            *self.inner.borrow_mut() = Inner::default();
+        }
+    }
+
+    /// Looks `place` up, following symbolic links. Nothing is kept if the types are not those of the cache: the request began before they
+    /// changed.
     pub fn lookup<'p>(
         &self,
         place: impl Into<SharePath<'p>>,
-        mime: &MimeTypes,
+        mime: &Arc<MimeTypes>,
         now: Millis,
     ) -> Lookup {
         let place = place.into();
+        if !Arc::ptr_eq(&self.mime.borrow(), mime) {
+            return FileCache::new(self.limits, Arc::clone(mime)).lookup(place, mime, now);
+        }
         let key = place.key();
         let path = &*key;
         let mut inner = self.inner.borrow_mut();
@@ -251,11 +270,6 @@ impl FileCache {
                 outcome
             }
         }
-    }
-
-    /// Drops everything: the MIME types have changed.
-    pub fn clear(&self) {
-        *self.inner.borrow_mut() = Inner::default();
     }
 
     fn file(
@@ -405,24 +419,54 @@ fn load(place: &SharePath<'_>, mime: &MimeTypes) -> Result<Loaded, Errno> {
     if !is_regular(&stat) {
         return Err(Errno::NOENT);
     }
-    let identity = Identity::of(&stat);
-    let (content, keep) = if identity.size <= SMALL_FILE_BYTES {
-        let bytes = read_whole(&descriptor, identity.size)?;
-        let after = Identity::of(&stat_open(&descriptor)?);
-        let unchanged = after == identity && bytes.len() as u64 == identity.size;
-        (Content::Bytes(bytes), unchanged && !identity.is_recent())
-    } else {
-        (Content::Descriptor(Rc::new(descriptor)), true)
-    };
-    let size = match &content {
-        Content::Bytes(bytes) => bytes.len() as u64,
-        Content::Descriptor(_) => identity.size,
+    let FileVersion { identity, bytes } =
+        read_one_version(&descriptor, Identity::of(&stat), read_whole)?;
+    let (content, keep) = match bytes {
+        Some(bytes) => (Content::Bytes(bytes), !identity.is_recent()),
+        None => (Content::Descriptor(Rc::new(descriptor)), true),
     };
     let mime = mime.of(place.path).map(Box::from);
     Ok(Loaded {
-        file: CachedFile::new(identity, size, mime, content),
+        file: CachedFile::new(identity, identity.size, mime, content),
         keep,
     })
+}
+
+/// A file as it was while it was read.
+#[derive(Debug)]
+struct FileVersion {
+    identity: Identity,
+    /// Its content; `None` if it is not small.
+    bytes: Option<Box<[u8]>>,
+}
+
+/// Reads a file if it is small, again if it was changed meanwhile.
+///
+/// # Errors
+/// `EBUSY`: it was changed whenever it was read.
+fn read_one_version(
+    descriptor: &OwnedFd,
+    mut identity: Identity,
+    mut read: impl FnMut(&OwnedFd, u64) -> Result<Box<[u8]>, Errno>,
+) -> Result<FileVersion, Errno> {
+    for _ in 0..MOST_READS {
+        if identity.size > SMALL_FILE_BYTES {
+            return Ok(FileVersion {
+                identity,
+                bytes: None,
+            });
+        }
+        let bytes = read(descriptor, identity.size)?;
+        let after = Identity::of(&stat_open(descriptor)?);
+        if after == identity && bytes.len() as u64 == identity.size {
+            return Ok(FileVersion {
+                identity,
+                bytes: Some(bytes),
+            });
+        }
+        identity = after;
+    }
+    Err(Errno::BUSY)
 }
 
 fn read_whole(descriptor: &OwnedFd, size: u64) -> Result<Box<[u8]>, Errno> {

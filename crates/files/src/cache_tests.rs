@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime};
 use super::*;
 
 fn look(cache: &FileCache, path: &Path, now: Millis) -> Lookup {
-    cache.lookup(
-        path.as_os_str().as_bytes(),
-        &MimeTypes::new(&BTreeMap::new()),
-        now,
-    )
+    let mime = Arc::clone(&cache.mime.borrow());
+    cache.lookup(path.as_os_str().as_bytes(), &mime, now)
+}
+
+fn cache_within(limits: CacheLimits) -> FileCache {
+    FileCache::new(limits, Arc::new(MimeTypes::new(&BTreeMap::new())))
 }
 
 fn file(lookup: Lookup) -> Rc<CachedFile> {
@@ -45,7 +46,7 @@ fn write_old(path: &Path, content: &[u8]) {
 fn a_cold_file_is_compared_at_every_request() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.html");
-    let cache = FileCache::new(CacheLimits::default());
+    let cache = cache_within(CacheLimits::default());
     for round in 0..20_u8 {
         let content = [b'a' + round; 5];
         std::fs::write(&path, content).unwrap();
@@ -62,7 +63,7 @@ fn a_hot_file_is_believed_for_a_moment_and_no_longer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.html");
     write_old(&path, b"old");
-    let cache = FileCache::new(CacheLimits::default());
+    let cache = cache_within(CacheLimits::default());
     for _ in 0..HOT_HITS + 2 {
         assert_eq!(bytes(&file(look(&cache, &path, 1000))), b"old");
     }
@@ -76,7 +77,7 @@ fn the_same_entry_is_used_again_while_the_file_is_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.html");
     write_old(&path, b"old");
-    let cache = FileCache::new(CacheLimits::default());
+    let cache = cache_within(CacheLimits::default());
     let first = file(look(&cache, &path, 0));
     assert!(Rc::ptr_eq(&first, &file(look(&cache, &path, 1_000))));
 }
@@ -85,7 +86,7 @@ fn the_same_entry_is_used_again_while_the_file_is_unchanged() {
 fn a_missing_path_is_believed_only_when_asked_for_often() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("later");
-    let cache = FileCache::new(CacheLimits::default());
+    let cache = cache_within(CacheLimits::default());
     assert!(matches!(look(&cache, &path, 0), Lookup::Missing));
     std::fs::write(&path, b"x").unwrap();
     assert!(matches!(look(&cache, &path, 0), Lookup::File(_)));
@@ -114,7 +115,7 @@ fn paths_are_resolved_to_files_and_errors() {
     )
     .unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-    let cache = FileCache::new(CacheLimits::default());
+    let cache = cache_within(CacheLimits::default());
     for (name, expected) in [
         ("file", "file"),
         ("link", "file"),
@@ -139,10 +140,8 @@ fn paths_are_resolved_to_files_and_errors() {
     }
     let long = at(&"x".repeat(300));
     assert!(matches!(look(&cache, &long, 0), Lookup::Missing));
-    assert!(matches!(
-        cache.lookup(&b"/a\0b"[..], &MimeTypes::new(&BTreeMap::new()), 0),
-        Lookup::Missing
-    ));
+    let nul = Path::new("/a\0b");
+    assert!(matches!(look(&cache, nul, 0), Lookup::Missing));
 }
 
 #[test]
@@ -157,7 +156,7 @@ fn an_unreadable_file_is_forbidden() {
     std::fs::write(&path, b"x").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     assert!(matches!(
-        look(&FileCache::new(CacheLimits::default()), &path, 0),
+        look(&cache_within(CacheLimits::default()), &path, 0),
         Lookup::Forbidden
     ));
 }
@@ -175,7 +174,7 @@ fn large_files_keep_a_descriptor_and_small_ones_their_bytes() {
         .unwrap()
         .set_modified(time)
         .unwrap();
-    let cache = FileCache::new(CacheLimits::default());
+    let cache = cache_within(CacheLimits::default());
     let small = file(look(&cache, &small, 0));
     assert_eq!(&*small.etag, b"\"5d66459d-1\"");
     assert_eq!(
@@ -196,7 +195,7 @@ fn the_cache_stays_within_its_limits() {
         files: 1000,
         descriptors: 8,
     };
-    let cache = FileCache::new(limits);
+    let cache = cache_within(limits);
     let path = |n: usize| folder.path().join(n.to_string());
     for n in 0..40 {
         let size = if n % 2 == 0 {
@@ -217,4 +216,33 @@ fn the_cache_stays_within_its_limits() {
     assert!(
         !inner.young.entries.is_empty() && inner.young.entries.len() + inner.old.entries.len() < 40
     );
+}
+
+/// A file that was changed while it was read was served under the validators of its former version.
+#[test]
+fn a_file_is_read_again_if_it_changes_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    std::fs::write(&path, "first").unwrap();
+    let descriptor: OwnedFd = std::fs::File::open(&path).unwrap().into();
+    let identity = || Identity::of(&stat_open(&descriptor).unwrap());
+    let mut versions = ["the second", "third, the last"].into_iter();
+    let found = read_one_version(&descriptor, identity(), |descriptor, size| {
+        let bytes = read_whole(descriptor, size);
+        if let Some(next) = versions.next() {
+            std::fs::write(&path, next).unwrap();
+        }
+        bytes
+    })
+    .unwrap();
+    assert_eq!(&*found.bytes.unwrap(), b"third, the last");
+    assert_eq!(found.identity, identity());
+    let mut length = 0;
+    let outcome = read_one_version(&descriptor, identity(), |descriptor, size| {
+        let bytes = read_whole(descriptor, size);
+        length += 1;
+        std::fs::write(&path, "x".repeat(length)).unwrap();
+        bytes
+    });
+    assert_eq!(outcome.unwrap_err(), Errno::BUSY);
 }

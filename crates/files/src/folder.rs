@@ -5,6 +5,7 @@
 use std::io;
 
 use tutti_config::model::{ListingFormat, Patterns};
+use tutti_http::{list_members, media_type};
 
 use crate::listing::{self, Listing, Look};
 use crate::mime::MimeTypes;
@@ -76,11 +77,8 @@ impl Folder {
 
 /// True if the client names JSON and not HTML, or JSON first.
 fn likes_json<'v>(accept: impl Iterator<Item = &'v [u8]>) -> bool {
-    let mut members = accept.flat_map(tutti_http::list_members).map(|member| {
-        let end = memchr::memchr(b';', member).unwrap_or(member.len());
-        member.get(..end).unwrap_or_default().trim_ascii()
-    });
-    members.find_map(|media_type| {
+    let mut types = accept.flat_map(list_members).map(media_type);
+    types.find_map(|media_type| {
         if media_type.eq_ignore_ascii_case(b"application/json") {
             Some(true)
         } else if media_type.eq_ignore_ascii_case(b"text/html") {

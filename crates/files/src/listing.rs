@@ -145,7 +145,7 @@ impl Listing {
         }
         page.push_str("</table>\n");
         if self.is_cut {
-            page.push_str("<p>There is more, which is not listed.</p>\n");
+            page.push_str("<p>This list is incomplete: the folder has more entries.</p>\n");
         }
         page.push_str("</body></html>\n");
         page
@@ -246,7 +246,7 @@ mod tests {
         };
         let listing = read(&look, |_, _| true).unwrap();
         assert_eq!((listing.entries.len(), listing.is_cut), (7, true));
-        assert!(listing.html(b"/").contains("There is more"));
+        assert!(listing.html(b"/").contains("This list is incomplete"));
         assert!(listing.json().contains("\"complete\":false"));
     }
 

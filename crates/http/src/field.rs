@@ -96,6 +96,17 @@ pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|member| !member.is_empty())
 }
 
+/// The media type in a `Content-Type`, or in a member of `Accept`, without its parameters (RFC 9110 §8.3.1).
+pub fn media_type(value: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b';', value).unwrap_or(value.len());
+    trim(value.get(..end).unwrap_or_default())
+}
+
+/// The pairs of name and value in a `Cookie` field, white space trimmed (RFC 6265 §4.2.1).
+pub fn cookie_pairs(field: &[u8]) -> impl Iterator<Item = &[u8]> {
+    field.split(|&byte| byte == b';').map(trim)
+}
+
 /// `bytes` without spaces and tabs around it (OWS, RFC 9110 §5.6.3).
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {

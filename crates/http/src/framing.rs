@@ -82,6 +82,12 @@ pub const fn status_has_body(status: u16) -> bool {
     !matches!(status, 100..=199 | 204 | 304)
 }
 
+/// True if a response of this status may be made with content. That of a 205 is always empty (RFC 9110 §15.3.6), but one that is received
+/// is framed like others.
+pub const fn status_may_have_content(status: u16) -> bool {
+    status_has_body(status) && status != 205
+}
+
 /// Decides framing and persistence of a final response (RFC 9112 §6 and §9.3).
 ///
 /// Interim responses (1xx) have no framing, and no effect on the connection.

@@ -71,14 +71,14 @@ pub use date::{format_date, parse_date};
 pub use decoded::Decoded;
 pub use error::{BodyError, HeadError};
 pub use error_page::{ERROR_PAGE_TYPE, write_error_page};
-pub use field::{FieldRef, Fields, list_members};
+pub use field::{FieldRef, Fields, cookie_pairs, list_members, media_type};
 pub use field_lines::{FieldLines, NO_FIELDS};
 pub use forward::{
     PerConnection, RequestFraming, write_field, write_request_framing, write_request_line,
 };
 pub use framing::{
     ConnectionField, DeclaredBody, ResponseDecision, ResponseFraming, ResponseQuestion,
-    frame_response, status_has_body,
+    frame_response, status_has_body, status_may_have_content,
 };
 pub use head::request::{MessageFacts, RequestHead, RequestView, TargetForm};
 pub use head::response::{CGI_STATUS_LINE, ResponseHead, ResponseView};
@@ -90,7 +90,7 @@ pub use method::{Method, is_idempotent, is_safe};
 pub use outgoing::OutgoingHead;
 pub use path::{
     OwnedPath, PathError, PathRules, RequestPath, SlashPolicy, encode, encode_argument,
-    encode_path, encode_written,
+    encode_path, encode_written, folder_location,
 };
 pub use priority::{EarlyPriorities, Priority};
 pub use section::Section;

@@ -464,6 +464,19 @@ pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
     });
 }
 
+/// The encoded path of a folder, for a redirect to it: with a slash at its end, and one at its front, where two would name another host
+/// (RFC 3986 §4.2).
+pub fn folder_location(path: &[u8]) -> Vec<u8> {
+    let start = path.iter().position(|byte| *byte != b'/');
+    let rest = start.and_then(|start| path.get(start..));
+    let mut encoded = b"/".to_vec();
+    if let Some(rest) = rest {
+        encode_path(rest, &mut encoded);
+        encoded.push(b'/');
+    }
+    encoded
+}
+
 /// Appends `value` as the name or the value of an argument in a query, encoding every byte that could end it.
 pub fn encode_argument(value: &[u8], out: &mut Vec<u8>) {
     encode(value, out, |byte| {
@@ -529,6 +542,13 @@ mod tests {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let path = path.as_path();
         Ok((text(path.path()), text(path.target())))
+    }
+
+    #[test]
+    fn the_location_of_a_folder_names_no_other_host() {
+        for (path, location) in [("/a b", "/a%20b/"), ("//host/a", "/host/a/"), ("//", "/")] {
+            assert_eq!(folder_location(path.as_bytes()), location.as_bytes());
+        }
     }
 
     #[test]

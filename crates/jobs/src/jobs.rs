@@ -20,7 +20,7 @@ use crate::clock::now;
 use crate::delivery::{DeliveryError, Label, deliver, is_deliverable};
 use crate::queue::{JobState, Time, written};
 use crate::state::State;
-use crate::store::{self, Addition, Found, JobRequest, JobStoreError, Listener, Order};
+use crate::store::{self, Addition, Charge, Found, JobRequest, JobStoreError, Listener, Order};
 
 /// Overhead of a job beside its request, in the file and in memory.
 pub(crate) const OVERHEAD: u64 = 256;
@@ -237,6 +237,7 @@ impl Jobs {
         spooler: &str,
         request: JobRequest,
         delay: Duration,
+        charge: Charge,
     ) -> Result<String, JobRejection> {
         if !is_deliverable(&request) {
             return Err(JobRejection::Malformed);
@@ -271,6 +272,7 @@ impl Jobs {
                     ..JobState::default()
                 },
                 answer,
+                _charge: Some(charge),
             };
             if store.send(Order::Add(Box::new(addition))).is_err() {
                 queue.settle(size, None);

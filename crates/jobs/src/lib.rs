@@ -33,5 +33,5 @@ pub use administration::{SpoolerStatus, Task};
 pub use jobs::{JobEnvironment, JobRejection, Jobs, RunEnded, Running};
 pub use queue::JobCounts;
 pub use schedules::ScheduleStatus;
-pub use store::{JobRequest, JobStoreError};
+pub use store::{Charge, JobRequest, JobStoreError};
 pub use timing::RunCounts;

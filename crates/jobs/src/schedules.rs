@@ -158,6 +158,7 @@ impl State {
                 ..JobState::default()
             },
             answer,
+            _charge: None,
         })));
         Some(stored)
     }

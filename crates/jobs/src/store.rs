@@ -93,6 +93,9 @@ pub(crate) enum Order {
     Close,
 }
 
+/// Counts the memory of a request for the caller. Dropped with the request, which may be later than the caller stops waiting.
+pub type Charge = Box<dyn Send>;
+
 /// A job to be stored.
 pub(crate) struct Addition {
     pub(crate) spooler: String,
@@ -100,6 +103,7 @@ pub(crate) struct Addition {
     pub(crate) standing: JobState,
     /// If its receiver has been dropped, the job is not stored.
     pub(crate) answer: Added,
+    pub(crate) _charge: Option<Charge>,
 }
 
 /// Receives the events of the store, on its thread.
@@ -547,6 +551,7 @@ fn row_of(standing: &JobState) -> (u32, Time, Time, &str, u64) {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     /// Records the events as text.
     #[derive(Clone)]
@@ -595,6 +600,15 @@ mod tests {
         }
 
         fn add(&self, spooler: &str, body: &[u8]) -> oneshot::Receiver<Result<u64, JobStoreError>> {
+            self.add_charged(spooler, body, Box::new(()))
+        }
+
+        fn add_charged(
+            &self,
+            spooler: &str,
+            body: &[u8],
+            charge: Charge,
+        ) -> oneshot::Receiver<Result<u64, JobStoreError>> {
             let (answer, stored) = oneshot::channel();
             let request = JobRequest {
                 method: "POST".into(),
@@ -607,6 +621,7 @@ mod tests {
                 request,
                 standing: JobState::default(),
                 answer,
+                _charge: Some(charge),
             };
             self.orders.send(Order::Add(Box::new(addition))).unwrap();
             stored
@@ -629,6 +644,18 @@ mod tests {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         options.open(path).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_charged_until_it_is_stored_or_discarded() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Opened::of(file(&folder.path().join("jobs")));
+        let charge = Arc::new(());
+        let stored = store.add_charged("mail", b"a", Box::new(Arc::clone(&charge)));
+        stored.blocking_recv().unwrap().unwrap();
+        drop(store.add_charged("mail", b"b", Box::new(Arc::clone(&charge))));
+        store.close();
+        assert_eq!(Arc::strong_count(&charge), 1);
     }
 
     #[test]

@@ -76,6 +76,7 @@ async fn store_one(jobs: Jobs, link: Arc<Link>, post: Post) {
         target,
         fields,
         body,
+        counted,
         delay,
         mut answer,
     } = post;
@@ -85,8 +86,10 @@ async fn store_one(jobs: Jobs, link: Arc<Link>, post: Post) {
         fields,
         body,
     };
+    let counted = Arc::new(counted);
+    let charge = Box::new(Arc::clone(&counted));
     let submit = async {
-        match jobs.post(&spooler, request, delay).await {
+        match jobs.post(&spooler, request, delay, charge).await {
             Ok(id) => Ok(id),
             Err(JobRejection::Released(request)) => {
                 passed_jobs::pass_on(&link, spooler, *request, delay).await

@@ -91,7 +91,8 @@ pub(super) async fn take(jobs: Jobs, stream: OwnedFd) {
     let Ok((spooler, request, delay)) = read(&mut stream).await else {
         return;
     };
-    let answer = match jobs.post(&spooler, request, delay).await {
+    // The former router counts the body until it has the answer.
+    let answer = match jobs.post(&spooler, request, delay, Box::new(())).await {
         Ok(id) => PassedJobAnswer::Stored { id },
         Err(refusal) => {
             let JobNotStored {

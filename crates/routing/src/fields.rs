@@ -4,6 +4,7 @@
 
 use percent_encoding::percent_decode;
 use smallvec::SmallVec;
+use tutti_http::cookie_pairs;
 
 /// Decoded text; longer text goes to the heap.
 pub(crate) type Decoded = SmallVec<[u8; 256]>;
@@ -56,8 +57,8 @@ pub(crate) fn all_arguments(query: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
 
 /// Calls `each` with name and value of every cookie in a `Cookie` field.
 pub(crate) fn all_cookies(field: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
-    for pair in field.split(|byte| *byte == b';') {
-        let (name, value) = halves(pair.trim_ascii());
+    for pair in cookie_pairs(field) {
+        let (name, value) = halves(pair);
         if !name.is_empty() {
             each(name, value);
         }
@@ -77,8 +78,7 @@ fn halves(pair: &[u8]) -> (&[u8], &[u8]) {
 
 /// Calls `each` with every cookie of this name in a `Cookie` field.
 pub(crate) fn each_cookie(field: &[u8], name: &[u8], mut each: impl FnMut(&[u8])) {
-    for pair in field.split(|byte| *byte == b';') {
-        let pair = pair.trim_ascii();
+    for pair in cookie_pairs(field) {
         if let Some(value) = pair
             .strip_prefix(name)
             .and_then(|rest| rest.strip_prefix(b"="))

@@ -7,8 +7,7 @@ use std::time::Duration;
 use rquickjs::Runtime;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Memory of one thread's engine, values of the request included. The fields of a
-/// request at most 0.1.
+/// Memory of one thread's engine, values of the request included. The fields of a request take at most 0.1 MiB of it.
 pub const MEMORY_LIMIT: usize = 8 << 20;
 
 /// Processor time of one evaluation: how much one request may delay the others of its thread. A usual one takes less than a hundredth of

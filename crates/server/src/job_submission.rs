@@ -26,6 +26,8 @@ pub struct Post {
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
     /// The whole body.
     pub body: Vec<u8>,
+    /// Counts the body. To be kept as long as it.
+    pub counted: CountedBody,
     /// It must not be delivered before this time has passed.
     pub delay: Duration,
     /// Receives the number of the job when it is on disk. If the receiver has been dropped, the job must not be stored.
@@ -48,14 +50,14 @@ pub struct JobNotStored {
 pub(crate) struct Desk {
     posts: mpsc::UnboundedSender<Post>,
     /// Bytes of bodies in transit.
-    bytes: AtomicUsize,
+    bytes: Arc<AtomicUsize>,
 }
 
 impl Desk {
     pub(crate) fn new(posts: mpsc::UnboundedSender<Post>) -> Self {
         Self {
             posts,
-            bytes: AtomicUsize::new(0),
+            bytes: Arc::default(),
         }
     }
 
@@ -70,7 +72,8 @@ impl Desk {
 pub(crate) struct Gathered {
     bytes: Vec<u8>,
     most: usize,
-    desk: Option<Arc<Desk>>,
+    /// The bytes of all bodies, with these.
+    all: Option<Arc<AtomicUsize>>,
 }
 
 impl Gathered {
@@ -78,19 +81,18 @@ impl Gathered {
         Self {
             bytes: Vec::new(),
             most: spooler.options.max_body_size,
-            desk: Some(Arc::clone(desk)),
+            all: Some(Arc::clone(&desk.bytes)),
         }
     }
 
     /// Adds bytes; the error is a status.
     pub(crate) fn add(&mut self, data: &[u8]) -> Result<(), u16> {
-        let Some(desk) = &self.desk else {
+        let Some(all) = &self.all else {
             return Err(500);
         };
         if data.len() > self.most.saturating_sub(self.bytes.len()) {
             return Err(413);
         }
-        let all = &desk.bytes;
         let before = all.fetch_add(data.len(), Ordering::Relaxed);
         self.bytes.extend_from_slice(data);
         match before.saturating_add(data.len()) > MOST_BYTES {
@@ -100,11 +102,11 @@ impl Gathered {
     }
 
     /// The bytes, which count until this is dropped.
-    pub(crate) fn take(&mut self) -> (Vec<u8>, Counted) {
+    pub(crate) fn take(&mut self) -> (Vec<u8>, CountedBody) {
         let bytes = std::mem::take(&mut self.bytes);
-        let counted = Counted {
+        let counted = CountedBody {
             length: bytes.len(),
-            desk: self.desk.take(),
+            all: self.all.take(),
         };
         (bytes, counted)
     }
@@ -112,22 +114,59 @@ impl Gathered {
 
 impl Drop for Gathered {
     fn drop(&mut self) {
-        if let Some(desk) = &self.desk {
-            desk.bytes.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+        if let Some(all) = &self.all {
+            all.fetch_sub(self.bytes.len(), Ordering::Relaxed);
         }
     }
 }
 
-/// Bytes that count as in transit.
-pub(crate) struct Counted {
+/// Bytes that count as in transit until this is dropped.
+#[derive(Debug)]
+pub struct CountedBody {
     length: usize,
-    desk: Option<Arc<Desk>>,
+    all: Option<Arc<AtomicUsize>>,
 }
 
-impl Drop for Counted {
+impl Drop for CountedBody {
     fn drop(&mut self) {
-        if let Some(desk) = &self.desk {
-            desk.bytes.fetch_sub(self.length, Ordering::Relaxed);
+        if let Some(all) = &self.all {
+            all.fetch_sub(self.length, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The body of a job whose client had left was not counted while it waited to be stored.
+    #[test]
+    fn a_body_counts_until_its_job_is_stored_or_discarded() {
+        let (posts, mut posted) = mpsc::unbounded_channel();
+        let desk = Arc::new(Desk::new(posts));
+        let mut gathered = Gathered {
+            bytes: Vec::new(),
+            most: 1000,
+            all: Some(Arc::clone(&desk.bytes)),
+        };
+        gathered.add(&[7; 600]).unwrap();
+        assert_eq!(gathered.add(&[7; 600]), Err(413));
+        let (body, counted) = gathered.take();
+        drop(gathered);
+        let (answer, client) = oneshot::channel();
+        assert!(desk.post(Post {
+            spooler: String::new(),
+            method: String::new(),
+            target: Vec::new(),
+            fields: Vec::new(),
+            body,
+            counted,
+            delay: Duration::ZERO,
+            answer,
+        }));
+        drop(client);
+        assert_eq!(desk.bytes.load(Ordering::Relaxed), 600);
+        drop(posted.try_recv().unwrap());
+        assert_eq!(desk.bytes.load(Ordering::Relaxed), 0);
     }
 }

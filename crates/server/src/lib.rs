@@ -51,7 +51,7 @@ mod websocket;
 mod writer;
 
 pub use exchange::client::LAST_REQUEST;
-pub use job_submission::{JobNotStored, Post};
+pub use job_submission::{CountedBody, JobNotStored, Post};
 pub use scraper::Scrape;
 pub use server::{LeavingDatagrams, Retired, Server, SharedLimitStore, StartOptions, StoreStatus};
 pub use snapshot::{PreparedSnapshot, SnapshotEnvironment, SpoolsNeeded};

@@ -24,7 +24,6 @@ use tutti_conn::counters::ThreadCounters;
 use tutti_conn::listener::{Accepted, DatagramSockets, ListenerHold, SharedListener};
 use tutti_conn::response_buffers::ResponseBuffers;
 use tutti_files::cache::{CacheLimits, FileCache};
-use tutti_files::mime::MimeTypes;
 use tutti_http::{FieldLines, RequestHead};
 use tutti_log::LineLimit;
 use tutti_pool::{Level, LogSink, ThreadWakers};
@@ -178,8 +177,6 @@ pub(crate) struct Local {
     /// Lists of fields for the heads of responses.
     fields: RefCell<Vec<FieldLines>>,
     snapshot: RefCell<arc_swap::Cache<LiveRef, Arc<Snapshot>>>,
-    /// The MIME table the cached files were typed with.
-    mime: RefCell<Arc<MimeTypes>>,
     /// Notified when the last connection has ended while draining.
     pub(crate) ended: tokio::sync::Notify,
 }
@@ -219,7 +216,7 @@ impl Local {
             thread,
             buffers: Rc::clone(&buffers),
             own_fields: OwnFields::new(),
-            files: FileCache::new(shared.cache_limits),
+            files: FileCache::new(shared.cache_limits, Arc::clone(&shared.live.load().mime)),
             connections: Rc::new(Connections::new()),
             access_log: LogBuffer::default(),
             proxy: Rc::new(Resources::new(buffers)),
@@ -232,7 +229,6 @@ impl Local {
             heads: RefCell::default(),
             fields: RefCell::default(),
             snapshot: RefCell::new(arc_swap::Cache::new(LiveRef(Arc::clone(&shared)))),
-            mime: RefCell::new(Arc::clone(&shared.live.load().mime)),
             ended: tokio::sync::Notify::new(),
             shared,
         }
@@ -295,12 +291,13 @@ impl Local {
     /// The configuration in force. A request keeps the one with which it began.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         let snapshot = Arc::clone(self.snapshot.borrow_mut().load());
-        let mut mime = self.mime.borrow_mut();
-        if !Arc::ptr_eq(&mime, &snapshot.mime) {
-            *mime = Arc::clone(&snapshot.mime);
-            self.files.clear();
-        }
+        self.files.set_types(&snapshot.mime);
         snapshot
+    }
+
+    /// True if `snapshot` is the configuration in force.
+    pub(crate) fn has_in_force(&self, snapshot: &Arc<Snapshot>) -> bool {
+        Arc::ptr_eq(self.snapshot.borrow_mut().load(), snapshot)
     }
 
     /// The timeouts of a listener in the configuration in force.

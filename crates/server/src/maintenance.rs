@@ -58,7 +58,7 @@ pub(crate) fn act(request: &Request<'_>, maintenance: &Arc<Maintenance>) -> Act 
 pub(crate) fn page(request: &Request<'_>, page: &Path) -> Plan {
     request.exchange.answerer.set(Answerer::Maintenance);
     let mut path = page.as_os_str().as_bytes().to_vec();
-    let found = share::find(request, &mut path, "", None, || true);
+    let found = share::find(request, &mut path, "", None, || usize::MAX);
     let Found::File(file) = found else {
         let reason = format!("the maintenance page {page:?} cannot be read");
         refusals::failed(&request.client.local, request, 503, &reason);

@@ -8,7 +8,8 @@
 
 use memchr::memmem;
 use tutti_config::model::Replacement;
-use tutti_files::compression::Described;
+use tutti_files::compression::{Described, has_whole_content};
+use tutti_http::media_type;
 use tutti_routing::Seen;
 
 use crate::exchange::request::Request;
@@ -64,8 +65,7 @@ pub(crate) fn applies_to(request: &Request<'_>, content_type: Option<&[u8]>) -> 
         return false;
     };
     let types = request.settings().replace.as_ref();
-    let essence = content_type.split(|byte| *byte == b';').next();
-    let essence = essence.unwrap_or_default().trim_ascii();
+    let essence = media_type(content_type);
     // A pattern that cannot be evaluated changes nothing.
     is_wanted(request) && types.is_some_and(|one| one.types.matches(essence).unwrap_or(false))
 }
@@ -78,9 +78,9 @@ impl Replacer {
         changes: &Changes,
     ) -> Option<Self> {
         let wanted = request.settings().replace.as_ref()?;
-        let has_whole_body = !matches!(response.status, 100..=199 | 204 | 205 | 206 | 304);
+        let has_whole_content = has_whole_content(response.status);
         let applies =
-            has_whole_body && !response.is_fixed && applies_to(request, response.content_type);
+            has_whole_content && !response.is_fixed && applies_to(request, response.content_type);
         applies.then(|| Self::new(request, wanted, changes))
     }
 

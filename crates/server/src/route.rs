@@ -16,7 +16,7 @@ use tutti_files::folder::Folder;
 use tutti_files::listing;
 use tutti_files::share_path::{ResolutionLimits, SharePath};
 use tutti_http::edits::{Edit, has_edit_of, is_alias};
-use tutti_http::{FieldLines, Method, encode, encode_path};
+use tutti_http::{FieldLines, Method, encode, folder_location};
 use tutti_proxy::NoScript;
 use tutti_request_log::Answerer;
 use tutti_routing::{
@@ -161,7 +161,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                     }
                 },
                 // The fallback is only for missing files.
-                Err(NoFile::Undecided) => Act::page(500),
+                Err(NoFile::Failed(status)) => Act::page(status),
                 Err(NoFile::Denied) => denied(request, &decision),
                 Err(NoFile::Status(status)) => match router.fallback(decision, request) {
                     Ok(next) => {
@@ -366,15 +366,16 @@ enum NoFile {
     Status(u16),
     /// There is a folder without a file to serve, and the share has an action for it.
     Folder,
-    /// A script for the path has failed, or a pattern that decides whether the file may be served.
-    Undecided,
+    /// This status: the file cannot be opened, or a script for the path has failed, or a pattern that decides whether the file may be
+    /// served.
+    Failed(u16),
     /// `deny` matches the path: the client does not learn whether the file exists, and the fallback is not used.
     Denied,
 }
 
 impl From<ScriptFailed> for NoFile {
     fn from(_: ScriptFailed) -> Self {
-        NoFile::Undecided
+        NoFile::Failed(500)
     }
 }
 
@@ -453,7 +454,7 @@ fn serve(
         }
     }
     let outcome = outcome.map_err(|missed| match missed {
-        Missed::Undecided => NoFile::Undecided,
+        Missed::Failed(status) => NoFile::Failed(status),
         Missed::Folder => NoFile::Folder,
         Missed::Status(status, why) => {
             if !share.has_fallback() {
@@ -473,8 +474,8 @@ enum Missed {
     Status(u16, &'static str),
     /// It is a folder, for which the share has an action.
     Folder,
-    /// A pattern could not be evaluated, which has been logged.
-    Undecided,
+    /// It cannot be opened, or a pattern could not be evaluated, which has been logged; with the status.
+    Failed(u16),
 }
 
 /// The parameters for looking up a file of a share.
@@ -490,11 +491,15 @@ impl Look<'_> {
     fn at(&self, template: &Template, path: &mut Vec<u8>) -> Result<Act, Missed> {
         let (request, share) = (self.request, self.share);
         let names_directory = path.ends_with(b"/");
-        // Literal text of the configuration may contain `..`; a variable may not insert it, nor a script, whose parts cannot be
-        // distinguished.
-        let may_climb = || !template.is_script() && template.source().contains("..");
+        let literal_climbs = || share::literal_climbs(template);
         let asked = self.decision.path(request);
-        match share::find(request, path, &share.options.index, self.bounds, may_climb) {
+        match share::find(
+            request,
+            path,
+            &share.options.index,
+            self.bounds,
+            literal_climbs,
+        ) {
             Found::File(file) => {
                 if names_directory || share.has_found() || self.is_wanted(&file)? {
                     Ok(Act::File(self.best(file, path)))
@@ -509,11 +514,16 @@ impl Look<'_> {
                 let why = "is a directory; hint: end the `share` with `$uri` to serve its contents";
                 Err(Missed::Status(404, why))
             }
+            // As if there were none: what is in it is denied, and so is whether it exists.
+            Found::Directory if self.is_denied(&[asked, b"/"].concat())? => {
+                Err(Missed::Status(404, "is a directory that `deny` hides"))
+            }
             Found::Directory => Ok(Act::Page {
                 status: 301,
                 fields: directory_field(asked, request),
             }),
             Found::Refused(status) => Err(Missed::Status(status, reason(status))),
+            Found::Failed(status) => Err(Missed::Failed(status)),
         }
     }
 
@@ -573,7 +583,7 @@ impl Look<'_> {
     /// The folder with this path, if there is one within the bounds.
     fn folder(&self, path: &[u8]) -> Option<listing::Look> {
         let share = self.share;
-        if share::climbs(path) || memchr::memchr(0, path).is_some() {
+        if share::climbs(path) > 0 || memchr::memchr(0, path).is_some() {
             return None;
         }
         let look = listing::Look {
@@ -590,6 +600,11 @@ impl Look<'_> {
         listing::is_folder(&look).then_some(look)
     }
 
+    /// True if `deny` matches this path.
+    fn is_denied(&self, path: &[u8]) -> Result<bool, Missed> {
+        is_denied(self.request, self.share, path).map_err(|_| Missed::Failed(500))
+    }
+
     /// True if `types` permits the file.
     fn is_wanted(&self, file: &CachedFile) -> Result<bool, Missed> {
         let Some(types) = &self.share.types else {
@@ -599,7 +614,7 @@ impl Look<'_> {
         types.matches(mime.as_bytes()).map_err(|out_of_steps| {
             let pointer = &self.share.pointer;
             self.request.pattern_failed(out_of_steps, pointer);
-            Missed::Undecided
+            Missed::Failed(500)
         })
     }
 }
@@ -618,8 +633,7 @@ fn extension(encoding: Encoding) -> &'static [u8] {
 fn reason(status: u16) -> &'static str {
     match status {
         404 => "does not exist",
-        403 => "may not be read, or leads out of the share",
-        _ => "cannot be read",
+        _ => "cannot be read (permission denied), or leads out of the share",
     }
 }
 
@@ -638,7 +652,7 @@ fn is_denied(request: &Request<'_>, share: &CompiledShare, path: &[u8]) -> Resul
     };
     deny.matches(path).map_err(|out_of_steps| {
         request.pattern_failed(out_of_steps, &share.pointer);
-        NoFile::Undecided
+        NoFile::Failed(500)
     })
 }
 
@@ -728,17 +742,9 @@ fn location_field(
     Ok(fields)
 }
 
-/// The path with a slash appended, and the query. It is the normalised path, encoded again: `//host` cannot become a redirect to another
-/// host.
+/// The path with a slash appended, and the query.
 fn directory_field(path: &[u8], request: &Request<'_>) -> FieldLines {
-    let mut value = Vec::with_capacity(path.len() + 8);
-    // Two slashes at the front would name another host (RFC 3986 §4.2).
-    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
-    encode_path(
-        path.get(slashes.max(1) - 1..).unwrap_or_default(),
-        &mut value,
-    );
-    value.push(b'/');
+    let mut value = folder_location(path);
     if let Some(query) = request.view.query() {
         value.push(b'?');
         value.extend_from_slice(query);

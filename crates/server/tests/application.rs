@@ -10,7 +10,9 @@ mod support;
 
 use std::time::Duration;
 
+use support::Site;
 use support::app::App;
+use support::backend::Backend;
 use tutti_options::OptionalLimit;
 use tutti_options::processes::Queue;
 use tutti_pool::{Abandoned, Limits};
@@ -134,6 +136,51 @@ fn bodies_of_all_sizes_and_framings_reach_the_worker_whole() {
             "{size} bytes in chunks"
         );
         assert_eq!(client.response("GET").text(), "Hello from a worker\n");
+    }
+}
+
+/// Without a limit for one body, the first one took the whole file for large bodies.
+#[test]
+fn large_bodies_without_a_limit_are_stored_at_once() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            peer.answer(&asked.body);
+        }
+    });
+    let app = App::with(
+        1,
+        Limits::default(),
+        r#"{"max_body_size": 1125899906842624}"#,
+    );
+    let proxying = Site::new(1, |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "settings": {{"http": {{"max_body_size": 1125899906842624}}}},
+                 "routes": [{{"action": {{"proxy": "http://{}"}}}}]}}"#,
+            backend.address
+        )
+    });
+    let body = big(1 << 20);
+    let (most, last) = body.split_at(body.len() - 1);
+    for site in [&app.site, &proxying] {
+        let mut chunked = site.connect();
+        chunked.send("POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+        chunked.send(format!("{:x}\r\n", body.len()));
+        chunked.send(most);
+        let mut sized = site.connect();
+        sized.send(format!(
+            "POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        ));
+        sized.send(most);
+        wait_until("both are received", || site.server.totals().active == 2);
+        sized.send(last);
+        let answer = sized.response("POST");
+        assert_eq!((answer.status, answer.body == body), (200, true));
+        chunked.send(last);
+        chunked.send("\r\n0\r\n\r\n");
+        let answer = chunked.response("POST");
+        assert_eq!((answer.status, answer.body == body), (200, true));
     }
 }
 

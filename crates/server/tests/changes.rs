@@ -230,6 +230,29 @@ fn a_request_behind_a_change_is_not_served_by_the_configuration_before() {
 }
 
 #[test]
+fn a_client_that_always_has_begun_its_next_request_gets_the_new_configuration() {
+    let site = Site::new(1, |_| with_status(200));
+    let mut client = site.connect();
+    client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\nG");
+    assert_eq!(client.response("GET").status, 200);
+    site.configure(&with_status(403)).unwrap();
+    let next = "ET /a HTTP/1.1\r\nHost: a\r\n\r\nG";
+    client.send(next);
+    // Begun before the change: either is right.
+    client.response("GET");
+    client.send(next);
+    assert_eq!(client.response("GET").status, 403);
+}
+
+/// A configuration that answers with this status.
+fn with_status(status: u16) -> String {
+    format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+             "routes": [{{"action": {{"return": {status}}}}}]}}"#
+    )
+}
+
+#[test]
 fn changes_under_load_lose_no_request() {
     let servers = ["a", "b", "c"].map(echo);
     let each = || servers.each_ref();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use support::Site;
 use support::backend::Backend;
+use tutti_testkit::client::Reply;
 use tutti_testkit::wait_until;
 
 /// A server whose response to a path is `answers` of the path.
@@ -241,6 +242,46 @@ fn a_computed_pass_of_a_client_does_not_lead_to_an_internal_route() {
     assert_eq!(site.get("/route/?to=open").status, 204);
     assert_eq!(site.get("/route/?to=files").status, 404);
     assert_eq!(site.get("/file").status, 200);
+}
+
+/// The file that it served was kept with its former type.
+#[test]
+fn a_request_from_before_a_change_of_types_does_not_keep_a_file() {
+    let (release, released) = std::sync::mpsc::channel();
+    let released = Mutex::new(released);
+    let backend = Backend::new(move |peer| {
+        while peer.request().is_some() {
+            released.lock().unwrap().recv().unwrap();
+            peer.send(answer("200 OK", "X-Accel-Redirect: /protected/a\r\n", ""));
+        }
+    });
+    let config = |folder: &str, mime: &str| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes/main"}}}},
+                 "settings": {{"http": {{"static": {{"mime_types": {{"{mime}": [".own"]}}}}}}}},
+                 "routes": {{
+                   "main": [{{"match": {{"uri": "/held"}}, "action":
+                               {{"proxy": "http://{}", "internal": {{"/protected/": "routes/files"}}}}}},
+                            {{"action": {{"share": "{folder}$uri"}}}}],
+                   "files": [{{"action": {{"share": "{folder}/a.own"}}}}]}}}}"#,
+            backend.address
+        )
+    };
+    let site = Site::new(1, |folder| config(folder, "text/x-former"));
+    for name in ["a.own", "b.own"] {
+        site.write(name, vec![b'x'; 40_000]);
+    }
+    let mime = |reply: &Reply| reply.field("Content-Type").map(str::to_owned);
+    let mut held = site.connect();
+    held.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("it is held", || backend.requests().len() == 1);
+    site.configure(&config(site.path().to_str().unwrap(), "text/x-new"))
+        .unwrap();
+    assert_eq!(mime(&site.get("/b.own")).as_deref(), Some("text/x-new"));
+    release.send(()).unwrap();
+    let reply = held.response("GET");
+    assert_eq!((reply.status, reply.body.len()), (200, 40_000));
+    assert_eq!(mime(&site.get("/a.own")).as_deref(), Some("text/x-new"));
 }
 
 #[test]

@@ -104,6 +104,38 @@ fn connections_wait_while_there_are_no_descriptors() {
     }
 }
 
+/// A file that could not be opened counted as missing, so that requests for files went to the application.
+#[test]
+fn a_lack_of_descriptors_is_no_reason_for_a_fallback() {
+    let _limit = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"action": {{"share": ["{folder}/a$uri", "{folder}/b$uri"], "fallback": {{"return": 204}}}}}}]}}"#
+        )
+    });
+    site.write("a/file", "of a");
+    site.write("b/file", "of b");
+    let mut client = site.connect();
+    let mut status = |target: &str| {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.response("GET").status
+    };
+    assert_eq!(status("/missing"), 204);
+    let before = getrlimit(Resource::Nofile);
+    let none = Rlimit {
+        current: Some(0),
+        maximum: before.maximum,
+    };
+    setrlimit(Resource::Nofile, none).unwrap();
+    let found = (status("/file"), status("/missing"));
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert_eq!(found, (503, 204));
+    site.log
+        .wait_for("a/file\": Too many open files (os error 24); raise the limit of open files");
+    assert_eq!(status("/file"), 200);
+}
+
 /// A lack of descriptors counted as a failure of each server, so that all of them rested when it was over.
 #[test]
 fn servers_are_not_blamed_for_a_lack_of_descriptors() {

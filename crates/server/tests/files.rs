@@ -423,6 +423,53 @@ fn options_names_the_methods_of_files() {
 }
 
 #[test]
+fn a_folder_whose_contents_are_denied_is_as_if_it_were_not_there() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/else*"}}, "action": {{"share": "{folder}$uri", "deny": "/else/*", "fallback": {{"return": 410}}}}}},
+                            {{"action": {{"share": "{folder}$uri", "deny": "/private/*"}}}}]}}"#
+        )
+    });
+    for folder in ["private", "else", "open"] {
+        site.write(&format!("{folder}/file"), "x");
+    }
+    for (target, status) in [
+        ("/open", 301),
+        ("/private", 404),
+        ("/private/", 404),
+        ("/none", 404),
+        ("/else", 410),
+        ("/elsewhere", 410),
+        ("/else/file", 404),
+    ] {
+        assert_eq!(site.get(target).status, status, "{target}");
+    }
+}
+
+#[test]
+fn a_variable_does_not_climb_where_the_configuration_does() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/joined"}}, "action": {{"share": "{folder}/app/../www/.$arg_name"}}}},
+                            {{"action": {{"share": "{folder}/app/../www/$arg_name"}}}}]}}"#
+        )
+    });
+    site.write("app/file", "app");
+    site.write("www/file", "www");
+    site.write("secret", "secret");
+    assert_eq!(site.get("/?name=file").text(), "www");
+    for target in [
+        "/?name=../secret",
+        "/?name=x/../../secret",
+        "/joined?name=./secret",
+    ] {
+        assert_eq!(site.get(target).status, 403, "{target}");
+    }
+}
+
+#[test]
 fn shares_types_index_and_fallback_work_together() {
     let site = Site::new(1, |folder| {
         format!(

@@ -179,6 +179,28 @@ fn responses_of_one_key_share_a_bandwidth() {
     assert!(took >= Duration::from_millis(950), "{took:?}");
 }
 
+/// A 304 was without the `Vary` of its 200, and had another tag.
+#[test]
+fn a_file_with_trailers_that_has_not_changed_is_described_as_it_would_be_sent() {
+    let site = site(
+        None,
+        r#", "settings": {"http": {"compression": {"compressors": [{"encoding": "gzip"}]}}}"#,
+        r#"{"action": {"share": "FOLDER$uri", "trailers": {"X-Bytes": "$body_bytes_sent"}}}"#,
+    );
+    site.write("a.txt", "some text ".repeat(1000));
+    site.age("a.txt");
+    let accepting = "TE: trailers\r\nConnection: TE\r\nAccept-Encoding: gzip\r\n";
+    let whole = site.request("GET", "/a.txt", accepting);
+    assert_eq!(whole.field("Content-Encoding"), Some("gzip"));
+    let tag = whole.field("ETag").unwrap();
+    let fields = format!("{accepting}If-None-Match: {tag}\r\n");
+    let same = site.request("GET", "/a.txt", &fields);
+    assert_eq!(same.status, 304);
+    for name in ["ETag", "Vary", "Last-Modified"] {
+        assert_eq!(same.field(name), whole.field(name), "{name}");
+    }
+}
+
 #[test]
 fn trailers_follow_the_body_for_clients_that_accept_them() {
     let backend = answering("Content-Type: text/plain\r\n", "0123456789");

@@ -1,16 +1,18 @@
 //! The spool: an unnamed file for bodies too large for memory.
 //!
 //! Each application has one for request bodies that do not fit a slot; the server has another for responses that slow clients have not
-//! taken. Listen threads allocate regions and write them; workers read them by offset, through a read-only descriptor. A region is a fixed
-//! range of a sparse file. The region freed last is allocated first, so that the same pages are reused, and a region frees its blocks when
-//! it is dropped.
+//! taken. Listen threads allocate regions and write them; workers read them by offset, through a read-only descriptor. A region is a range
+//! of a sparse file and frees its blocks when it is dropped; [`ranges`] decides which range.
 //!
 //! Must never: allocate a region that a worker may still read. The region of a submitted request belongs to its slot and is freed with the
 //! slot.
 
 #![forbid(unsafe_code)]
 
+mod ranges;
+
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,15 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use tutti_sys::anonymous_file::UnnamedFile;
 
-/// Regions begin at multiples of this, the granularity in which blocks can be freed.
-const PAGE: u64 = 4096;
-
-/// Smallest stride: room for a request head that does not fit a slot.
-const MIN_STRIDE: u64 = 1024 * 1024;
-
-/// Largest offset used. ext4 with 4 KiB blocks ends at 16 TiB ("Maximum file size", kernel documentation
-/// filesystems/ext4); half of it leaves room for file systems with less.
-const MAX_OFFSET: u64 = 8 << 40;
+use crate::ranges::{PAGE, Ranges};
 
 /// Why a body could not be stored.
 #[derive(Debug, thiserror::Error)]
@@ -40,15 +34,17 @@ pub enum SpoolError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file has no room for another body: 503.
+    /// The file has no room for another body, or for more of this one: 503.
     #[error("too many large bodies at once in `{}`", folder.display())]
     Regions {
         /// The folder of the spool.
         folder: PathBuf,
     },
-    /// The body is longer than a region: 413.
-    #[error("a body is larger than the {limit} bytes allowed")]
+    /// The body is longer than any region: 413.
+    #[error("a body is larger than the {limit} bytes that the file for large bodies in `{}` takes of one", folder.display())]
     TooLarge {
+        /// The folder of the spool.
+        folder: PathBuf,
         /// Longest body.
         limit: u64,
     },
@@ -128,20 +124,21 @@ struct Inner {
     file: OwnedFd,
     reader: OwnedFd,
     folder: PathBuf,
-    stride: u64,
-    regions: Mutex<Regions>,
-}
-
-#[derive(Debug, Default)]
-struct Regions {
-    free: Vec<u32>,
-    next: u32,
+    /// Longest body.
+    limit: u64,
+    ranges: Mutex<Ranges>,
 }
 
 impl Inner {
-    fn regions(&self) -> MutexGuard<'_, Regions> {
-        // The list is only pushed to and popped from: consistent even if a holder panicked.
-        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ranges(&self) -> MutexGuard<'_, Ranges> {
+        // Ranges are added, extended and removed whole: consistent even if a holder panicked.
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn crowded(&self) -> SpoolError {
+        SpoolError::Regions {
+            folder: self.folder.clone(),
+        }
     }
 }
 
@@ -160,17 +157,13 @@ impl Spool {
 
     /// A spool in this unnamed file of this folder.
     pub fn of(UnnamedFile { file, reader }: UnnamedFile, folder: &Path, max_body: u64) -> Spool {
-        let stride = max_body
-            .max(MIN_STRIDE)
-            .checked_next_multiple_of(PAGE)
-            .unwrap_or(MAX_OFFSET)
-            .min(MAX_OFFSET);
+        let (ranges, limit) = Ranges::new(max_body);
         Spool(Arc::new(Inner {
             file,
             reader,
             folder: folder.to_owned(),
-            stride,
-            regions: Mutex::default(),
+            limit,
+            ranges: Mutex::new(ranges),
         }))
     }
 
@@ -195,39 +188,18 @@ impl Spool {
     /// # Errors
     /// [`SpoolError::Regions`]: the file has no room for one more.
     pub fn allocate(&self) -> Result<Region, SpoolError> {
-        let mut regions = self.0.regions();
-        let index = match regions.free.pop() {
-            Some(index) => index,
-            None => {
-                let index = regions.next;
-                let end = u64::from(index)
-                    .checked_add(1)
-                    .and_then(|n| n.checked_mul(self.0.stride));
-                match end {
-                    Some(end) if end <= MAX_OFFSET => {}
-                    _ => {
-                        return Err(SpoolError::Regions {
-                            folder: self.0.folder.clone(),
-                        });
-                    }
-                }
-                regions.next += 1;
-                index
-            }
-        };
+        let range = self.0.ranges().allocate();
+        let range = range.ok_or_else(|| self.0.crowded())?;
         Ok(Region {
             spool: Arc::clone(&self.0),
-            index,
+            range,
             len: 0,
         })
     }
 
     /// Regions in use.
-    pub fn in_use(&self) -> u32 {
-        let regions = self.0.regions();
-        regions
-            .next
-            .saturating_sub(u32::try_from(regions.free.len()).unwrap_or(u32::MAX))
+    pub fn in_use(&self) -> usize {
+        self.0.ranges().in_use()
     }
 }
 
@@ -235,14 +207,14 @@ impl Spool {
 #[derive(Debug)]
 pub struct Region {
     spool: Arc<Inner>,
-    index: u32,
+    range: Range<u64>,
     len: u64,
 }
 
 impl Region {
     /// Where it begins in the file.
     pub fn offset(&self) -> u64 {
-        u64::from(self.index) * self.spool.stride
+        self.range.start
     }
 
     /// Bytes written so far.
@@ -255,21 +227,22 @@ impl Region {
         self.len == 0
     }
 
-    /// Longest body it can hold.
-    pub fn capacity(&self) -> u64 {
-        self.spool.stride
-    }
-
     /// Appends bytes. After an error the region holds those written until then: [`Region::len`] shows how many.
     ///
     /// # Errors
-    /// The region is too short for them, or the file cannot be written.
+    /// The body is too long with them, the file has no room for them behind the region, or it cannot be written.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), SpoolError> {
         let size = bytes.len() as u64;
-        if size > self.spool.stride - self.len {
+        if size > self.spool.limit - self.len {
             return Err(SpoolError::TooLarge {
-                limit: self.spool.stride,
+                folder: self.spool.folder.clone(),
+                limit: self.spool.limit,
             });
+        }
+        let end = self.range.start + self.len + size;
+        if end > self.range.end {
+            let grown = self.spool.ranges().grow(&self.range, end);
+            self.range.end = grown.ok_or_else(|| self.spool.crowded())?;
         }
         while !bytes.is_empty() {
             match rustix::io::pwrite(&self.spool.file, bytes, self.offset() + self.len) {
@@ -313,8 +286,8 @@ impl Drop for Region {
     fn drop(&mut self) {
         if self.len > 0 {
             let length = self.len.next_multiple_of(PAGE);
-            // On a file system without holes the blocks stay with the region, which is the next to be used again: the file is no larger
-            // than the bodies held at once, so a failure needs no handling.
+            // On a file system without holes the blocks stay with the range, which is the next to be used again if bodies are small: the
+            // file is no larger than the bodies held at once, so a failure needs no handling.
             let _ = rustix::fs::fallocate(
                 &self.spool.file,
                 FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
@@ -322,7 +295,7 @@ impl Drop for Region {
                 length,
             );
         }
-        self.spool.regions().free.push(self.index);
+        self.spool.ranges().release(&self.range);
     }
 }
 
@@ -374,17 +347,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::create(folder.path(), 1).unwrap();
         let mut region = spool.allocate().unwrap();
-        region.append(&vec![0; MIN_STRIDE as usize]).unwrap();
+        region.append(&vec![0; 1 << 20]).unwrap();
         let error = region.append(b"x").unwrap_err();
         assert_eq!(error.status(), 413);
+        assert!(error.to_string().contains("1048576 bytes"), "{error}");
     }
 
     #[test]
-    fn regions_end_where_the_file_must() {
+    fn without_a_limit_of_one_body_many_have_room_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::create(folder.path(), MAX_OFFSET / 2).unwrap();
-        let _held = [spool.allocate().unwrap(), spool.allocate().unwrap()];
-        assert_eq!(spool.allocate().unwrap_err().status(), 503);
+        let spool = Spool::create(folder.path(), 1 << 50).unwrap();
+        let mut regions: Vec<Region> = (0..100).map(|_| spool.allocate().unwrap()).collect();
+        // In turns, so that each grows beside others.
+        for _ in 0..4 {
+            for (number, region) in regions.iter_mut().enumerate() {
+                region.append(&vec![number as u8; 1 << 18]).unwrap();
+            }
+        }
+        for (number, region) in regions.iter().enumerate() {
+            let mut bytes = vec![0; 1 << 20];
+            assert_eq!(region.read(0, &mut bytes).unwrap(), 1 << 20);
+            assert!(bytes.iter().all(|byte| *byte == number as u8));
+        }
+        assert!(blocks(&spool) * 512 >= 100 << 20);
+        drop(regions);
+        assert_eq!((blocks(&spool), spool.in_use()), (0, 0));
     }
 
     #[test]

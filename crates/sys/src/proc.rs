@@ -43,16 +43,20 @@ pub fn rss_of_family(pid: i32) -> io::Result<u64> {
 }
 
 /// Most processes of a family that are counted: a bound of the cost of a look.
-const LARGEST_FAMILY: u32 = 64;
+const LARGEST_FAMILY: u32 = 1024;
 
-/// The children that the first thread of a process has started, and the orphans that have become its children (proc(5),
-/// `task/TID/children`); unlike [`children`] it costs one read.
+/// The children that the threads of a process have started, and the orphans that have become its children (proc(5),
+/// `task/TID/children`); unlike [`children`] it costs one read for each thread.
 pub fn started_by(pid: i32) -> Vec<i32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let text = text.unwrap_or_default();
-    text.split_ascii_whitespace()
-        .filter_map(|number| number.parse().ok())
-        .collect()
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let mut found = Vec::new();
+    // A thread that has ended meanwhile has left its children to another one.
+    for thread in threads.into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        let numbers = text.split_ascii_whitespace();
+        found.extend(numbers.filter_map(|number| number.parse::<i32>().ok()));
+    }
+    found
 }
 
 /// File descriptors that a process has open.
@@ -253,6 +257,19 @@ mod tests {
             rustix::process::getppid().unwrap().as_raw_nonzero().get()
         );
         assert!(all().contains(&me));
+    }
+
+    #[test]
+    fn children_of_every_thread_are_found() {
+        // Tests run in threads that are not the first one.
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let found = started_by(std::process::id() as i32);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found.contains(&(child.id() as i32)), "{found:?}");
     }
 
     #[test]

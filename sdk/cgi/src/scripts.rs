@@ -1,6 +1,7 @@
 //! Finds the script of a path: the one of `script`, or a file below the root.
 //!
-//! What must never happen: a script outside of the root, or one in a hidden file or folder (`.git/hooks/post-update`).
+//! What must never happen: a path that leads out of the root, other than by a symbolic link in it, or a script in a hidden file or folder
+//! (`.git/hooks/post-update`).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use tutti_gateway::cgi::{FileKind, Script as Found, ScriptRules, find_script};
-use tutti_http::encode_path;
+use tutti_http::folder_location;
 use tutti_options::cgi::CgiTarget;
 use tutti_options::prefix::under;
 use tutti_worker::StartError;
@@ -136,7 +137,7 @@ impl Target {
             return self.single(script, below, skipped);
         }
         if below.is_empty() {
-            return Resolved::Redirect(with_slash(path));
+            return Resolved::Redirect(folder_location(path));
         }
         let rules = ScriptRules {
             suffixes: &self.endings,
@@ -152,7 +153,7 @@ impl Target {
                 name: [&*self.prefix, &name].concat(),
                 path_info_at: path_info_at.map(|at| at + skipped),
             }),
-            Found::Folder => Resolved::Redirect(with_slash(path)),
+            Found::Folder => Resolved::Redirect(folder_location(path)),
             Found::NotFound => Resolved::Status(404),
             Found::Forbidden => Resolved::Status(403),
         }
@@ -192,16 +193,6 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
 fn is_hidden(name: &[u8]) -> bool {
     name.split(|byte| *byte == b'/')
         .any(|part| part.starts_with(b"."))
-}
-
-/// The encoded path with a slash at its end. Slashes at its front become one: `//host` would lead elsewhere.
-fn with_slash(path: &[u8]) -> Vec<u8> {
-    let start = path.iter().position(|byte| *byte != b'/');
-    let rest = start.and_then(|start| path.get(start..));
-    let mut encoded = b"/".to_vec();
-    encode_path(rest.unwrap_or_default(), &mut encoded);
-    encoded.push(b'/');
-    encoded
 }
 
 /// A file that this process may execute is a script.

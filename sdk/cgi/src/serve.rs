@@ -75,7 +75,7 @@ async fn run(application: &Application, target: &Target, script: &Script, exchan
         Err(Failure::Gone) => log(
             Level::Info,
             format!(
-                "(process {}) is ended: its client has gone, or its request has taken too long",
+                "(process {}) was stopped: the client disconnected, or the request timed out",
                 pid
             ),
         ),

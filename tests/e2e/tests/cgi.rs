@@ -668,7 +668,8 @@ fn a_client_that_goes_ends_its_script() {
     let pids = site.pids();
     client.reset();
     site.wait_for_end(&pids);
-    site.server.wait_for_log("is ended: its client has gone");
+    site.server
+        .wait_for_log("was stopped: the client disconnected");
     site.wait_for_no_zombie();
 }
 

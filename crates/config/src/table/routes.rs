@@ -163,7 +163,8 @@ options! {
         /// MIME types that may be served, in any case of letters; others get 403
         types: Unread [kind(CASELESS_PATTERNS), needs(SHARE)],
         /// Request paths, as patterns like those of `match.uri`, that get 404, whether or not a file exists, and
-        /// without `fallback`. For a path that ends with `/`, the path with `index` is checked too
+        /// without `fallback`. For a path that ends with `/`, the path with `index` is checked too. A folder is not
+        /// redirected to a path that is denied
         deny: Unread [kind(DECODED_PATTERNS), beyond(), needs(SHARE)],
         /// Serve an existing compressed file to clients that accept it: `style.css.br`, `.zst` or `.gz` beside
         /// `style.css`; if a client accepts several equally, the first named here

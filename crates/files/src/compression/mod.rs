@@ -17,7 +17,7 @@ use encoder::Encoder;
 pub use encoder::{compress, encoder_bytes};
 pub use gunzip::{GUNZIP_BYTES, GunzipError, GunzippedBody};
 use tutti_config::model::{self, Compressor, Encoding, OutOfSteps};
-use tutti_http::{FieldLines, Version, list_members};
+use tutti_http::{FieldLines, Version, list_members, media_type, status_may_have_content};
 
 /// Types that match a `*` in `types`, but are compressed already.
 const COMPRESSED: [&[u8]; 5] = [
@@ -122,12 +122,13 @@ impl CompressionPolicy {
         version: Version,
         accepted: impl Iterator<Item = &'a [u8]>,
     ) -> Result<Choice, OutOfSteps<'_>> {
-        if response.is_fixed || !has_content(response.status) {
+        if response.is_fixed || !has_whole_content(response.status) {
             return Ok(Choice::Never);
         }
-        let Some(mime) = response.content_type.map(essence) else {
+        let Some(content_type) = response.content_type else {
             return Ok(Choice::Never);
         };
+        let mime = media_type(content_type).to_ascii_lowercase();
         let is_long = |compressor: &&Compressor| {
             response
                 .length
@@ -148,7 +149,6 @@ impl CompressionPolicy {
 }
 
 /// The encoding that a client with these `Accept-Encoding` fields prefers, the first if there are several; `None`: no encoding.
-/// encoded better.
 pub fn preferred<'a>(
     accepted: impl Iterator<Item = &'a [u8]>,
     offered: &[Encoding],
@@ -172,7 +172,7 @@ pub fn is_only_gzip<'a>(
     // RFC 9110 §8.4.1.3: `x-gzip` is `gzip`.
     let is_gzip =
         encoding.eq_ignore_ascii_case(b"gzip") || encoding.eq_ignore_ascii_case(b"x-gzip");
-    is_gzip && !response.is_fixed && has_content(response.status)
+    is_gzip && !response.is_fixed && has_whole_content(response.status)
 }
 
 /// Compresses one of the server's own texts with gzip, for a client with these `Accept-Encoding` fields; `None`: send it uncompressed.
@@ -187,15 +187,8 @@ pub fn gzipped<'a>(accepted: impl Iterator<Item = &'a [u8]>, text: &[u8]) -> Opt
 }
 
 /// True if a response of this status contains a whole representation.
-fn has_content(status: u16) -> bool {
-    status >= 200 && !matches!(status, 204 | 205 | 206 | 304)
-}
-
-/// `type/subtype` in lower case.
-fn essence(value: &[u8]) -> Vec<u8> {
-    let end = memchr::memchr(b';', value).unwrap_or(value.len());
-    let essence = value.get(..end).unwrap_or_default().trim_ascii();
-    essence.to_ascii_lowercase()
+pub fn has_whole_content(status: u16) -> bool {
+    status >= 200 && status != 206 && status_may_have_content(status)
 }
 
 fn is_compressed(mime: &[u8]) -> bool {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
-use tutti_http::{Known, Trailers, Version};
+use tutti_http::{Known, Trailers, Version, status_may_have_content};
 use tutti_pool::WireResponseHead;
 use tutti_proxy::BodyStreamError;
 
@@ -69,7 +69,7 @@ fn trails(
     declared: Option<u64>,
     conversation: &Conversation<'_>,
 ) -> bool {
-    let has_body = !request.is_head() && !matches!(head.status, 204 | 205 | 304);
+    let has_body = !request.is_head() && status_may_have_content(head.status);
     if !has_body || !request.takes_trailers() {
         return false;
     }

@@ -15,6 +15,7 @@ use tutti_http::{
 };
 use tutti_pool::Level;
 
+use crate::content_coding::fields_of_part;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{self, Own, Persistence};
 use crate::exchange_step::ExchangeStep;
@@ -111,27 +112,31 @@ fn transformed(
         etag: &file.etag,
         modified: file.modified,
     };
-    let answer = FileResponse {
-        request,
-        changes,
-        varies: served.varies,
-    };
-    if !conditions.is_empty() {
-        match conditions.evaluate(validators) {
-            PreconditionResult::Failed => return short(answer, 412, &NO_FIELDS, output),
-            PreconditionResult::NotModified => {
-                return short(answer, 304, &changed(&file.validators, is_replaced), output);
-            }
-            PreconditionResult::Proceed => {}
-        }
-    }
     let mut fields = FieldLines::new();
     for (name, value) in &file.fields {
         if name != b"Content-Length" && name != b"Accept-Ranges" {
             fields.push(name, value);
         }
     }
-    answer.vary(&mut fields);
+    if served.varies {
+        compression::push_vary(&mut fields);
+    }
+    if !conditions.is_empty() {
+        let answer = FileResponse {
+            request,
+            changes,
+            // `Vary` is in the fields.
+            varies: false,
+        };
+        match conditions.evaluate(validators) {
+            PreconditionResult::Failed => return short(answer, 412, &NO_FIELDS, output),
+            PreconditionResult::NotModified => {
+                let fields = fields_of_part(request, (200, Some(file.size)), 304, fields.iter());
+                return short(answer, 304, &changed(&fields, is_replaced), output);
+            }
+            PreconditionResult::Proceed => {}
+        }
+    }
     let head = Head {
         status: 200,
         length: Some(file.size),

@@ -7,6 +7,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::rc::Rc;
 
+use rustix::io::Errno;
+use tutti_config::model::Template;
+use tutti_config::template::TemplatePart;
+use tutti_conn::accept::remedy;
 use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::share_path::{ResolutionLimits, SharePath};
@@ -19,27 +23,30 @@ pub(crate) enum Found {
     File(Rc<CachedFile>),
     /// A directory, requested without the slash at its end.
     Directory,
-    /// It cannot be served: 403, 404 or 500.
+    /// It cannot be served: 403 or 404.
     Refused(u16),
+    /// This server cannot open it, which has been logged: 500, or 503 if that will pass.
+    Failed(u16),
 }
 
 /// Looks a path up. If it ends in a slash, it means the `index` file in that directory.
 ///
-/// `may_climb`: the path may have a segment `..`, which is literal in the configuration. Otherwise such a segment can only come from a
-/// variable (the request's path is normalised), and would lead out of the share.
+/// `literal_climbs`: how many segments `..` the path has from literal text of the configuration. Another one can only come from a variable
+/// (the request's path is normalised), and would lead out of the share.
 pub(crate) fn find(
     request: &Request<'_>,
     path: &mut Vec<u8>,
     index: &str,
     bounds: Option<ResolutionLimits<'_>>,
-    may_climb: impl FnOnce() -> bool,
+    literal_climbs: impl FnOnce() -> usize,
 ) -> Found {
     // A path would end there, and another file be served than the one that was checked.
     let has_nul = |path: &[u8]| memchr::memchr(0, path).is_some();
     if has_nul(path) || bounds.and_then(|bounds| bounds.chroot).is_some_and(has_nul) {
         return Found::Refused(404);
     }
-    if climbs(path) && !may_climb() {
+    let climbs = climbs(path);
+    if climbs > 0 && climbs > literal_climbs() {
         return Found::Refused(403);
     }
     if path.ends_with(b"/") {
@@ -63,21 +70,37 @@ pub(crate) fn find(
         Lookup::Forbidden => Found::Refused(403),
         Lookup::Failed(errno) => {
             let path = String::from_utf8_lossy(path);
-            local.log(
-                Level::Error,
-                &format!("cannot open \"{path}\": {}", std::io::Error::from(errno)),
-            );
-            Found::Refused(500)
+            let error = io::Error::from(errno);
+            let remedy = remedy(&error).map(|remedy| format!("; {remedy}"));
+            let remedy = remedy.unwrap_or_default();
+            let line = format!("cannot open \"{path}\": {error}{remedy}");
+            local.log_failure(Level::Error, &line);
+            Found::Failed(match errno {
+                Errno::MFILE | Errno::NFILE | Errno::BUSY => 503,
+                _ => 500,
+            })
         }
     }
 }
 
-/// True if a path has a segment `..`.
-pub(crate) fn climbs(path: &[u8]) -> bool {
-    memchr::memchr_iter(b'.', path).any(|place| {
-        let (before, rest) = path.split_at_checked(place).unwrap_or_default();
+/// The number of segments `..` in a path.
+pub(crate) fn climbs(path: &[u8]) -> usize {
+    let places = memchr::memchr_iter(b'.', path).filter(|place| {
+        let (before, rest) = path.split_at_checked(*place).unwrap_or_default();
         matches!(before, [] | [.., b'/']) && matches!(rest, [b'.', b'.'] | [b'.', b'.', b'/', ..])
-    })
+    });
+    places.count()
+}
+
+/// The number of segments `..` that are literal in the template of a path. A script has none: its parts cannot be distinguished.
+pub(crate) fn literal_climbs(template: &Template) -> usize {
+    let parts = template.parts().iter().map(|part| match part {
+        TemplatePart::Literal(text) => text,
+        // A segment with a variable is not literal.
+        _ => "$",
+    });
+    let text: String = parts.collect();
+    climbs(text.as_bytes())
 }
 
 /// Why a path is not served, for the log; with the user and the folder or file that denies access, if that is the cause.
@@ -127,12 +150,13 @@ mod tests {
     #[test]
     fn a_path_climbs_by_a_segment_of_two_periods() {
         for path in ["..", "../a", "/..", "/a/../b", "/a.b/..", "/...//../"] {
-            assert!(climbs(path.as_bytes()), "{path}");
+            assert_eq!(climbs(path.as_bytes()), 1, "{path}");
         }
+        assert_eq!(climbs(b"../..//../a/.."), 4);
         for path in [
             "", ".", "/", "/a..", "/..a", "/a../b", "/.../b", "/./a", "/a.b.c",
         ] {
-            assert!(!climbs(path.as_bytes()), "{path}");
+            assert_eq!(climbs(path.as_bytes()), 0, "{path}");
         }
     }
 }

@@ -51,8 +51,7 @@ pub(crate) async fn run(
         refusals::refused(&client.local, request, 400, reason);
         return Ok(page(request, 400, 0, changes, output));
     };
-    // Counted until it is stored or refused.
-    let (body, _counted) = body.take();
+    let (body, counted) = body.take();
     let (answer, stored) = oneshot::channel();
     let target = changes.request_path(&request.view).target().to_vec();
     let is_posted = client.local.shared.desk.post(Post {
@@ -61,6 +60,7 @@ pub(crate) async fn run(
         target,
         fields: fields(request, &changes.edits),
         body,
+        counted,
         delay,
         answer,
     });

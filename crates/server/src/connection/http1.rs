@@ -66,8 +66,9 @@ impl Reader {
         self.messages.give_back(local);
     }
 
-    /// Answers complete requests, until one needs more bytes or has to wait.
+    /// Answers complete requests with the configuration in force, until one needs more bytes or has to wait.
     pub(crate) fn answer_complete(&mut self, client: &ClientSide) -> Next {
+        self.messages.renew(client);
         if self.may_be_http2
             && let Some(next) = self.begins_http2(client)
         {

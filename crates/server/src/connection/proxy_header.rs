@@ -2,8 +2,7 @@
 //!
 //! Expected only on connections from the proxies that the listener names; those must have one.
 //!
-//! Must never: trust another sender, or serve a
-//! connection from a proxy whose header was incomplete or late.
+//! Must never: trust another sender, or serve a connection from a proxy whose header was incomplete or late.
 
 use std::future::poll_fn;
 use std::task::Poll;

@@ -46,6 +46,16 @@ impl Messages {
         }
     }
 
+    /// Takes the configuration in force, so that a client that always has sent the beginning of its next request does not keep the
+    /// former one. No exchange may be under way.
+    pub(crate) fn renew(&mut self, client: &ClientSide) {
+        if client.local.has_in_force(&self.snapshot) {
+            return;
+        }
+        self.snapshot = client.local.snapshot_of(&client.listener);
+        self.settings = self.snapshot.settings_of(client.listener.id);
+    }
+
     /// The settings before a request is routed.
     pub(crate) fn listener_settings(&self) -> &RequestSettings {
         self.snapshot.settings.get(self.settings)

@@ -15,6 +15,7 @@ use tutti_files::conditional::Preconditions;
 use tutti_files::range;
 use tutti_http::{
     FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version,
+    cookie_pairs,
 };
 use tutti_pool::Level;
 use tutti_request_log::Answerer;
@@ -117,9 +118,7 @@ impl<'a> Request<'a> {
     /// The value of a cookie; `None`: there is none, or more than one.
     pub(crate) fn cookie(&self, name: &str) -> Option<&'a [u8]> {
         let fields = self.view.get_all(b"Cookie");
-        let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
-        let mut values = pairs.filter_map(|pair| {
-            let pair = pair.trim_ascii();
+        let mut values = fields.flat_map(cookie_pairs).filter_map(|pair| {
             let rest = pair.strip_prefix(name.as_bytes())?;
             rest.strip_prefix(b"=")
         });

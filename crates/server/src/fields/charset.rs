@@ -1,6 +1,6 @@
 //! `charset`: the character encoding in `Content-Type` of text.
 
-use tutti_http::FieldLines;
+use tutti_http::{FieldLines, media_type};
 
 use crate::snapshot::Charset;
 
@@ -16,14 +16,13 @@ pub(crate) fn add(charset: &Charset, fields: &mut FieldLines) {
 fn named(charset: &Charset, fields: &FieldLines) -> Option<Vec<u8>> {
     let mut types = fields.get_all(b"Content-Type");
     let value = types.next()?;
-    let mut parts = value.split(|byte| *byte == b';');
-    let essence = parts.next().unwrap_or_default().trim_ascii();
+    let mut parameters = value.split(|byte| *byte == b';').skip(1);
     let names_one = |part: &[u8]| {
         let name = part.trim_ascii_start().get(..8);
         name.is_some_and(|name| name.eq_ignore_ascii_case(b"charset="))
     };
     // A pattern that cannot be evaluated changes nothing.
-    let is_text = charset.types.matches(essence).unwrap_or(false);
-    let applies = is_text && types.next().is_none() && !parts.any(names_one);
+    let is_text = charset.types.matches(media_type(value)).unwrap_or(false);
+    let applies = is_text && types.next().is_none() && !parameters.any(names_one);
     applies.then(|| [value, b"; charset=", charset.name.as_bytes()].concat())
 }

@@ -39,6 +39,8 @@ impl App {
         let threads = ThreadWakers::new(2).unwrap();
         let (manager, launcher, log) = workers::manager(&threads);
         let control = workers::control_thread();
+        let settings: serde_json::Value = serde_json::from_str(http).unwrap();
+        let max_body_size = settings["max_body_size"].as_u64();
         let spec = AppSpec {
             name: "app".into(),
             kind: "sample".to_owned(),
@@ -51,7 +53,7 @@ impl App {
                 ..Common::default()
             },
             special: Special::Perl(Perl::default()),
-            max_body_size: DEFAULT_MAX_BODY_SIZE,
+            max_body_size: max_body_size.unwrap_or(DEFAULT_MAX_BODY_SIZE),
             spool: std::env::temp_dir().into(),
         };
         let preparing = manager.clone();
