@@ -567,7 +567,7 @@ mod tests {
         assert_eq!(head.state, RolloutState::Done);
         let (_, head) = roll_out(Duration::ZERO, &[Err(())], &[Ok(answer(1))]);
         assert_eq!(head.state, RolloutState::Returned);
-        assert!(head.reason.unwrap().contains("the router has ended"));
+        assert!(head.reason.unwrap().contains("the router has exited"));
     }
 
     #[test]
