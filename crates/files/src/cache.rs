@@ -422,12 +422,19 @@ fn load(place: &SharePath<'_>, mime: &MimeTypes) -> Result<Loaded, Errno> {
     let FileVersion { identity, bytes } =
         read_one_version(&descriptor, Identity::of(&stat), read_whole)?;
     let (content, keep) = match bytes {
-        Some(bytes) => (Content::Bytes(bytes), !identity.is_recent()),
+        Some(bytes) => {
+            let is_sound = bytes.len() as u64 == identity.size && !identity.is_recent();
+            (Content::Bytes(bytes), is_sound)
+        }
         None => (Content::Descriptor(Rc::new(descriptor)), true),
+    };
+    let size = match &content {
+        Content::Bytes(bytes) => bytes.len() as u64,
+        Content::Descriptor(_) => identity.size,
     };
     let mime = mime.of(place.path).map(Box::from);
     Ok(Loaded {
-        file: CachedFile::new(identity, identity.size, mime, content),
+        file: CachedFile::new(identity, size, mime, content),
         keep,
     })
 }
@@ -436,7 +443,7 @@ fn load(place: &SharePath<'_>, mime: &MimeTypes) -> Result<Loaded, Errno> {
 #[derive(Debug)]
 struct FileVersion {
     identity: Identity,
-    /// Its content; `None` if it is not small.
+    /// Its content; `None` if it is not small. It is shorter than its size where a file system does not know that, such as sysfs.
     bytes: Option<Box<[u8]>>,
 }
 
@@ -458,7 +465,7 @@ fn read_one_version(
         }
         let bytes = read(descriptor, identity.size)?;
         let after = Identity::of(&stat_open(descriptor)?);
-        if after == identity && bytes.len() as u64 == identity.size {
+        if after == identity {
             return Ok(FileVersion {
                 identity,
                 bytes: Some(bytes),

@@ -246,3 +246,15 @@ fn a_file_is_read_again_if_it_changes_meanwhile() {
     });
     assert_eq!(outcome.unwrap_err(), Errno::BUSY);
 }
+
+/// Files whose size is not known before they are read were refused.
+#[test]
+fn a_file_that_is_shorter_than_its_size_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    std::fs::write(&path, "0123456789").unwrap();
+    let descriptor: OwnedFd = std::fs::File::open(&path).unwrap().into();
+    let identity = Identity::of(&stat_open(&descriptor).unwrap());
+    let outcome = read_one_version(&descriptor, identity, |_, _| Ok(Box::from(&b"01"[..])));
+    assert_eq!(&*outcome.unwrap().bytes.unwrap(), b"01");
+}
