@@ -327,6 +327,7 @@ pub enum FromRouter {
         totals: RouterCounts,
     },
 }
+
 /// The head of a job that one router passes on to another, as one line of JSON. The body follows, to the end of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedJob {
@@ -340,6 +341,8 @@ pub struct PassedJob {
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
     /// It is not delivered before so many milliseconds have passed.
     pub delay: u64,
+    /// Bytes of the body. With fewer, the other router has broken it off, and the job must not be stored.
+    pub length: usize,
 }
 
 /// The answer to a [`PassedJob`], as JSON. Without one, it is not known to be stored.

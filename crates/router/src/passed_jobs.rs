@@ -2,14 +2,14 @@
 //! jobs, so the router in force stores them.
 //!
 //! Each job has a stream of its own between both routers, which main passes on. Must never happen: that a client receives
-//! the number of a job that is not on disk.
+//! the number of a job that is not on disk; a job is stored with a part of its body.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tutti_jobs::{JobRejection, JobRequest, JobStoreError, Jobs};
 use tutti_protocol::{FromRouter, PassedJob, PassedJobAnswer};
@@ -70,6 +70,7 @@ async fn exchange(
         target,
         fields,
         delay: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+        length: body.len(),
     };
     let mut line = serde_json::to_vec(&head)?;
     line.push(b'\n');
@@ -113,7 +114,7 @@ pub(super) async fn take(jobs: Jobs, stream: OwnedFd) {
     let _ = stream.write_all(&answer).await;
 }
 
-async fn read(stream: &mut UnixStream) -> io::Result<(String, JobRequest, Duration)> {
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<(String, JobRequest, Duration)> {
     let mut bytes = Vec::new();
     stream.take(LONGEST_JOB).read_to_end(&mut bytes).await?;
     let end = bytes.iter().position(|byte| *byte == b'\n');
@@ -125,7 +126,11 @@ async fn read(stream: &mut UnixStream) -> io::Result<(String, JobRequest, Durati
         target,
         fields,
         delay,
+        length,
     } = serde_json::from_slice(&bytes)?;
+    if body.len() != length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let request = JobRequest {
         method,
         target,
@@ -133,4 +138,30 @@ async fn read(stream: &mut UnixStream) -> io::Result<(String, JobRequest, Durati
         body,
     };
     Ok((spooler, request, Duration::from_millis(delay)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    /// The application got a part of a body for the whole, if the client or the former router had gone meanwhile.
+    #[tokio::test]
+    async fn a_job_that_is_broken_off_is_not_stored() {
+        let head = PassedJob {
+            spooler: "mail".to_owned(),
+            method: "POST".to_owned(),
+            target: b"/send".to_vec(),
+            fields: Vec::new(),
+            delay: 0,
+            length: 5,
+        };
+        let mut line = serde_json::to_vec(&head).unwrap();
+        line.push(b'\n');
+        let with = |body: &[u8]| [&line, body].concat();
+        let outcome = read(&mut &*with(b"who")).await;
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let (spooler, request, _) = read(&mut &*with(b"whole")).await.unwrap();
+        assert_eq!((spooler.as_str(), &*request.body), ("mail", &b"whole"[..]));
+    }
 }
