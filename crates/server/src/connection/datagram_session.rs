@@ -267,9 +267,10 @@ impl Session {
                     self.attempts.connected();
                     self.header.replace(datagram_header(&connection));
                     self.failure.take();
-                    self.send_held(&server);
-                    // Silence is not a failure, so after a rest other clients need not wait for an answer.
-                    claim.server().answered(now_millis());
+                    if self.send_held(&server) {
+                        // Silence is not a failure, so after a rest other clients need not wait for an answer.
+                        claim.server().answered(now_millis());
+                    }
                     self.keep_few();
                     self.server.replace(Some(server));
                     let note = || claim.succeeded(now_millis());
@@ -289,13 +290,15 @@ impl Session {
         }
     }
 
-    /// Sends what has come before there was a server.
-    fn send_held(&self, server: &UpstreamDatagrams) {
+    /// Sends what has come before there was a server; false if the server cannot be reached.
+    fn send_held(&self, server: &UpstreamDatagrams) -> bool {
         for datagram in &*self.held.borrow() {
             if let Err(error) = self.send(server, datagram) {
-                return self.fail(error);
+                self.fail(error);
+                return false;
             }
         }
+        true
     }
 
     /// Passes on what the server sends, until the session ends.
