@@ -64,8 +64,8 @@ pub fn of(config: &Config) -> Grants {
     let files = config.secret_files();
     let files = files.map(|file| file.path.clone());
     let kubernetes = Some(&config.settings.kubernetes).filter(|_| config.follows_kubernetes());
-    let papers = kubernetes.into_iter();
-    let papers = papers.flat_map(|api| [api.options.ca.clone(), api.options.token_file.clone()]);
+    let credentials = kubernetes.into_iter();
+    let credentials = credentials.flat_map(|api| [api.options.ca.clone(), api.options.token_file.clone()]);
     let stores = config.settings.limit_stores.values();
     let stores = stores.flat_map(|store| store.files().map(Path::to_owned));
     let spool = config.settings.http.body_temp_path.iter().cloned();
@@ -74,7 +74,7 @@ pub fn of(config: &Config) -> Grants {
         datagrams: config.listeners.iter().filter_map(datagrams_of).collect(),
         stream_datagrams: streams.collect(),
         logs: logs.collect(),
-        files: files.chain(papers).chain(stores).collect(),
+        files: files.chain(credentials).chain(stores).collect(),
         spools: spool.collect(),
         jobs: config.all_spoolers().next().is_some(),
         caches: caches_of(config).collect(),
