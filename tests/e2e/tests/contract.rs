@@ -66,7 +66,8 @@ fn changes_that_are_watched() {
 
 #[test]
 fn applications_that_are_preloaded() {
-    let members = json!({"processes": 2, "preload": true});
+    // With one, the process that ends is the one that has answered before.
+    let members = json!({"processes": 1, "preload": true});
     check(&members, &[("preload", faults::preload)]);
 }
 
