@@ -538,7 +538,7 @@ impl Node {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use tutti_protocol::EtcdPlan;
 
     use super::*;
@@ -547,7 +547,7 @@ mod tests {
         node.want(chosen, is_rolling, Instant::now())
     }
 
-    fn node(kept: Option<&str>) -> Node {
+    pub(crate) fn node(kept: Option<&str>) -> Node {
         let plan = SourcePlan {
             name: None,
             labels: BTreeMap::new(),
