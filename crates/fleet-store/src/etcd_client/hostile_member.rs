@@ -12,7 +12,8 @@ use tokio::time::timeout;
 use super::client::{EtcdClient, KeepAlive};
 use super::error::EtcdError;
 use super::messages::{
-    Compared, Header, KeyValue, LeaseGrantAnswer, LeaseKeepAliveAnswer, Put, PutAnswer, RangeAnswer, Request, Txn, TxnAnswer, WatchAnswer, WatchEvent,
+    Compared, Header, KeyValue, LeaseGrantAnswer, LeaseKeepAliveAnswer, LeaseRevokeAnswer, Put,
+    PutAnswer, RangeAnswer, Request, Txn, TxnAnswer, WatchAnswer, WatchEvent,
 };
 use super::pairs::Pair;
 use super::transport::{ClusterOptions, EtcdEndpoint, EtcdTls};
@@ -304,6 +305,22 @@ fn a_lease_that_is_none_or_anothers_is_refused() {
         assert!(is_foreign(
             &client(whole(&kept(6, 9))).await.keep_alive(5).await
         ));
+    });
+}
+
+#[test]
+fn a_lease_that_has_ended_is_revoked() {
+    run(async {
+        let refused = |outcome| Lies {
+            outcome: Some(outcome),
+            ..Lies::default()
+        };
+        let done = client(whole(&LeaseRevokeAnswer {})).await;
+        assert!(done.revoke(5).await.is_ok());
+        // NOT_FOUND, and UNAVAILABLE.
+        assert!(client(refused("5")).await.revoke(5).await.is_ok());
+        assert!(client(refused("14")).await.revoke(5).await.is_err());
+        assert!(client(refused("5")).await.list(b"a/").await.is_err());
     });
 }
 
