@@ -80,7 +80,7 @@ impl ControllerService {
 }
 
 /// Formats faults for the fleet: the place of the first one, and all of them in one sentence.
-fn refused(faults: &Diagnostics) -> FleetAnswer {
+pub(super) fn refused(faults: &Diagnostics) -> FleetAnswer {
     let details = faults.0.iter().enumerate();
     let details: Vec<String> = details
         .map(|(number, fault)| match number {
@@ -95,7 +95,7 @@ fn refused(faults: &Diagnostics) -> FleetAnswer {
         .collect();
     let reason: String = details.join("; ").chars().take(LONGEST_REASON).collect();
     let first = faults.0.first();
-    if first.is_none_or(|fault| fault.kind == FaultKind::Unavailable) {
+    if first.is_none() || faults.kind() == FaultKind::Unavailable {
         return FleetAnswer::Unavailable { reason };
     }
     FleetAnswer::Refused {
