@@ -27,7 +27,8 @@ const NEWS: Duration = Duration::from_secs(5);
 /// the way.
 const SPREAD: Duration = Duration::from_millis(500);
 
-/// Longest time for the store to remove this node's answer and address when the server stops; main waits for a second more.
+/// Longest time for the store to remove this node's answer and address when the server stops. Main waits for half a
+/// second more than this and [`SPREAD`].
 const LONGEST_LEAVE: Duration = Duration::from_secs(2);
 
 /// The pause before that is retried.
