@@ -13,7 +13,7 @@ use tutti_options::source::is_certificate_name;
 use tutti_protocol::{Challenge, FleetAnswer, FleetCertificates, StoreKind};
 use tutti_tls::Bundle;
 
-use super::fleet;
+use super::fleet_faults;
 use super::service::Inner;
 
 impl Inner {
@@ -87,7 +87,7 @@ fn answer(error: StoreError) -> FleetAnswer {
             places.join("`, `")
         )),
         StoreError::Unknown => refused("there is no such certificate".to_owned()),
-        StoreError::Failed(faults) => fleet::refused(&faults),
+        StoreError::Failed(faults) => fleet_faults::refused(&faults),
     }
 }
 

@@ -51,7 +51,7 @@ struct Outcome {
     is_checked: bool,
 }
 
-/// What is left to do after certificates were sent.
+/// Tells which certificates are left after all were sent.
 #[derive(Default)]
 struct Brought {
     /// Why the controller has not accepted one that it may accept soon.
