@@ -73,8 +73,8 @@ impl Demands {
         self.waiting.keys().cloned().collect()
     }
 
-    /// A client asks for a name that has no certificate. If the result is [`DemandAction::Ask`], [`Demands::has_asked`] must
-    /// follow.
+    /// A client asks for a name that has no certificate. If the result is [`DemandAction::Ask`],
+    /// [`Demands::has_asked`] must follow.
     pub(crate) fn begin(&mut self, bundle: &str, id: u64, now: i64) -> DemandAction {
         if let Some(others) = self.waiting.get_mut(bundle) {
             if others.len() >= MOST_WAITING {

@@ -215,9 +215,12 @@ impl Fleet {
         done(self.ask(SharedRequest::Give { lock, challenges }).await)
     }
 
-    /// Checks that this node's clock is not far ahead of the others'.
-    pub(crate) async fn check_clock(&self) -> Result<(), OrderError> {
-        done(self.ask(SharedRequest::CheckClock).await)
+    /// Returns the fault of this node's clock if it is far ahead of the others'.
+    pub(crate) async fn clock_fault(&self) -> Result<Option<String>, OrderError> {
+        match self.ask(SharedRequest::CheckClock).await {
+            SharedAnswer::Text { text } => Ok(text),
+            other => Err(why(other)),
+        }
     }
 
     /// Returns the certificate and key of a document.

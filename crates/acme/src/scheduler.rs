@@ -48,7 +48,7 @@ pub(crate) const NOT_WANTED: &str = "the configuration no longer requests it";
 /// Time until the deletion of a certificate is retried.
 const LET_GO_AGAIN: Duration = Duration::from_secs(60);
 
-/// The same in seconds, after this node's clock was found to be wrong.
+/// The same in seconds, after this node's clock was found to be wrong, or could not be compared with others.
 const LET_GO_LATER: i64 = 3600;
 
 /// Interval at which the use of a certificate is recorded on disk, in seconds.
@@ -571,13 +571,10 @@ impl Inner {
     async fn let_go(&self, bundle: &str, wanted: &CertificatePlan) {
         // One wrong clock must not delete what the whole fleet uses.
         if let Some(fleet) = &self.documents.fleet
-            && let Err(failure) = fleet.check_clock().await
+            && let Some((level, obstacle)) = obstacle(fleet.clock_fault().await)
         {
-            let text = format!(
-                "the certificate `{bundle}` is not deleted as unused: {}; hint: check the clock",
-                failure.message
-            );
-            self.log.line(Level::Alert, &text);
+            let text = format!("the certificate `{bundle}` is not deleted as unused: {obstacle}");
+            self.log.line(level, &text);
             return self.put_off(bundle, LET_GO_LATER);
         }
         if wanted.until.is_some() {
@@ -627,8 +624,34 @@ impl Inner {
     }
 }
 
+/// Returns why a certificate that the fleet shares is not deleted, after the clock was compared with those of others.
+fn obstacle(clock_fault: Result<Option<String>, OrderError>) -> Option<(Level, String)> {
+    match clock_fault {
+        Ok(None) => None,
+        Ok(Some(fault)) => Some((Level::Alert, format!("{fault}; hint: check the clock"))),
+        // The source process logs an unavailable store.
+        Err(failure) => Some((Level::Info, failure.message)),
+    }
+}
+
 /// Returns the current time in seconds since 1970.
 pub(crate) fn unix_time() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(now.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_wrong_clock_is_an_alert() {
+        assert_eq!(obstacle(Ok(None)), None);
+        let (level, text) = obstacle(Ok(Some("it is ahead".to_owned()))).unwrap();
+        assert_eq!(level, Level::Alert);
+        assert!(text.contains("check the clock"), "{text}");
+        let unavailable = OrderError::new("no member answers".to_owned());
+        let expected = (Level::Info, "no member answers".to_owned());
+        assert_eq!(obstacle(Err(unavailable)), Some(expected));
+    }
 }

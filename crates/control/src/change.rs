@@ -97,7 +97,7 @@ impl Changes {
         *last = refused.map(Arc::new);
     }
 
-    /// Applies a document, and remembers it if it is rejected.
+    /// Applies a document, and remembers it if its configuration is rejected.
     async fn apply(
         &self,
         service: &dyn Service,
@@ -105,12 +105,17 @@ impl Changes {
         cause: Cause,
     ) -> Result<Diagnostics, Diagnostics> {
         let done = service.apply(document.clone(), cause.clone()).await;
-        self.remember(done.as_ref().err().map(|faults| RefusedChange {
-            time: SystemTime::now(),
-            cause,
-            document: Some(document).filter(|one| one.to_json().len() <= LARGEST_REMEMBERED),
-            faults: faults.clone(),
-        }));
+        match &done {
+            Ok(_) => self.remember(None),
+            // Nothing is wrong with the configuration: a fleet's one is sent again until an upgrade is over.
+            Err(faults) if faults.kind() == FaultKind::Unavailable => {}
+            Err(faults) => self.remember(Some(RefusedChange {
+                time: SystemTime::now(),
+                cause,
+                document: Some(document).filter(|one| one.to_json().len() <= LARGEST_REMEMBERED),
+                faults: faults.clone(),
+            })),
+        }
         done
     }
 

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tutti_config::{Diagnostic, Diagnostics, Document, Location, Pointer};
+use tutti_config::{Diagnostic, Diagnostics, Document, FaultKind, Location, Pointer};
 use tutti_control::{
-    Cause, ControlAccess, ControlListener, RestartError, Service, ServiceFuture, StoreError,
-    StoreKind, Token, serve,
+    Cause, Changes, ControlAccess, ControlListener, RestartError, Service, ServiceFuture,
+    StoreError, StoreKind, Token, serve,
 };
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::{PATIENCE, wait_until};
@@ -1225,4 +1225,26 @@ fn errors_have_path_and_suggestion_at_the_top() {
     );
     let broken = server.with("PUT", "/config", "", "{");
     assert_eq!(broken.json().get("path"), None, "{broken:?}");
+}
+
+#[test]
+fn a_change_that_cannot_be_made_now_is_not_remembered_as_refused() {
+    let follow = |changes: &Changes, kind| {
+        let mut fault = Diagnostic::apply(Pointer::default(), "no");
+        fault.kind = kind;
+        let service = Fake {
+            fail: Some(Diagnostics::one(fault)),
+            ..Fake::default()
+        };
+        let done = changes.follow(&service, b"{}", Cause::default());
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        assert!(runtime.build().unwrap().block_on(done).is_err());
+        let refused = changes.refused();
+        refused.map(|refused| refused.faults.kind())
+    };
+    let changes = Changes::default();
+    assert_eq!(follow(&changes, FaultKind::Unavailable), None);
+    let refused = Some(FaultKind::Invalid);
+    assert_eq!(follow(&changes, FaultKind::Invalid), refused);
+    assert_eq!(follow(&changes, FaultKind::Unavailable), refused);
 }

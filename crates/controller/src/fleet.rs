@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tutti_config::model::written;
-use tutti_config::{Diagnostic, Diagnostics, Document, FaultKind, Pointer};
+use tutti_config::{Diagnostic, Document, Pointer};
 use tutti_protocol::{
     Cause, FLEET, FleetAnswer, FleetRequest, FleetStanding, FromController, PurgeScope,
     RouterQuery, SourceNews,
@@ -17,11 +17,9 @@ use tutti_protocol::{
 
 use super::control::Control;
 use super::fleet_certificates;
+use super::fleet_faults::refused;
 use super::service::{ControllerService, Inner, LONGEST_STATUS};
 use super::source;
-
-/// Longest reason for a rejection.
-const LONGEST_REASON: usize = 2000;
 
 /// The family that counts requests by status class.
 const REQUESTS: &str = "tutti_listener_requests_total{";
@@ -76,31 +74,6 @@ impl ControllerService {
             FleetRequest::Standing { standing } => self.0.report_standing(standing).await,
         };
         self.0.link.send(&FromController::FleetDone { id, answer });
-    }
-}
-
-/// Formats faults for the fleet: the place of the first one, and all of them in one sentence.
-fn refused(faults: &Diagnostics) -> FleetAnswer {
-    let details = faults.0.iter().enumerate();
-    let details: Vec<String> = details
-        .map(|(number, fault)| match number {
-            // Its place is reported separately.
-            0 => Diagnostic {
-                pointer: Pointer::root(),
-                ..fault.clone()
-            }
-            .detail(),
-            _ => fault.detail(),
-        })
-        .collect();
-    let reason: String = details.join("; ").chars().take(LONGEST_REASON).collect();
-    let first = faults.0.first();
-    if first.is_none_or(|fault| fault.kind == FaultKind::Unavailable) {
-        return FleetAnswer::Unavailable { reason };
-    }
-    FleetAnswer::Refused {
-        pointer: first.map_or_else(String::new, |fault| fault.pointer.as_str().to_owned()),
-        reason,
     }
 }
 
@@ -260,9 +233,6 @@ fn start_failures(status: &Value) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use tutti_unprivileged::role_state::RoleState;
-
-    use super::super::service::takes_changes;
     use super::*;
 
     #[test]
@@ -276,18 +246,6 @@ mod tests {
         let status = json!({"applications": {"a": {"failures": {"total": 2}}, "b": {"failures": {"total": 1}}}});
         assert_eq!(start_failures(&status), 3);
         assert_eq!(start_failures(&json!({})), 0);
-    }
-
-    #[test]
-    fn a_document_waits_for_the_end_of_an_upgrade() {
-        for state in [RoleState::Frozen, RoleState::Stopping] {
-            let faults = takes_changes(state).unwrap_err();
-            let answer = refused(&faults);
-            assert!(
-                matches!(answer, FleetAnswer::Unavailable { .. }),
-                "{answer:?}"
-            );
-        }
     }
 
     #[test]

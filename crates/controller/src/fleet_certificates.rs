@@ -6,7 +6,6 @@
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use tutti_config::Diagnostic;
 use tutti_config::model::written;
 use tutti_control::StoreError;
 use tutti_log::Level;
@@ -14,6 +13,7 @@ use tutti_options::source::is_certificate_name;
 use tutti_protocol::{Challenge, FleetAnswer, FleetCertificates, StoreKind};
 use tutti_tls::Bundle;
 
+use super::fleet_faults;
 use super::service::Inner;
 
 impl Inner {
@@ -87,12 +87,7 @@ fn answer(error: StoreError) -> FleetAnswer {
             places.join("`, `")
         )),
         StoreError::Unknown => refused("there is no such certificate".to_owned()),
-        StoreError::Failed(faults) => {
-            let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
-            FleetAnswer::Unavailable {
-                reason: details.join("; "),
-            }
-        }
+        StoreError::Failed(faults) => fleet_faults::refused(&faults),
     }
 }
 
@@ -119,7 +114,25 @@ pub(super) fn status(certificates: &FleetCertificates) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use tutti_config::{Diagnostic, Diagnostics, Pointer};
+    use tutti_unprivileged::role_state::RoleState;
+
+    use super::super::service::takes_changes;
     use super::*;
+
+    #[test]
+    fn a_certificate_that_cannot_be_put_in_force_delays_no_document() {
+        let fault = Diagnostic::apply(Pointer::default(), "the router rejects it");
+        let rejected = answer(StoreError::Failed(Diagnostics::one(fault)));
+        let expected = refused("the router rejects it".to_owned());
+        assert_eq!(rejected, expected);
+        let upgrading = takes_changes(RoleState::Frozen).unwrap_err();
+        let waits = answer(StoreError::Failed(upgrading));
+        assert!(
+            matches!(waits, FleetAnswer::Unavailable { .. }),
+            "{waits:?}"
+        );
+    }
 
     #[test]
     fn names_of_others_are_refused() {

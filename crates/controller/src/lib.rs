@@ -17,6 +17,7 @@ mod dashboard_keeper;
 mod files;
 mod fleet;
 mod fleet_certificates;
+mod fleet_faults;
 mod line;
 mod log_place;
 mod service;

@@ -209,6 +209,7 @@ fn a_change_that_a_stop_refuses_is_not_stored() {
         assert_ne!(stored(&server), before, "reported, but not stored");
     } else {
         assert!(reply.text().contains("is stopping"), "{}", reply.text());
+        assert_eq!(reply.status, 503);
         assert_eq!(stored(&server), before, "refused, but stored");
     }
 }
@@ -220,6 +221,8 @@ fn a_stop_ends_a_change_that_is_being_made_ready() {
     server.signal(libc::SIGQUIT);
     let reply = change.join().unwrap().expect("an answer");
     assert!(reply.text().contains("is stopping"), "{}", reply.text());
+    // Nothing is wrong with the configuration.
+    assert_eq!(reply.status, 503);
     assert!(server.wait_for_end().success());
     assert_eq!(stored(&server), configuration);
 }

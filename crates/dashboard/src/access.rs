@@ -116,7 +116,7 @@ impl Door {
             return false;
         }
         let Some(token) = &state.entry.token else {
-            // Without a certificate that this rule admits there would be no connection.
+            // Validation accepts this only if the handshake requires a certificate of each client.
             return matches!(
                 request.security,
                 Security::Tls {

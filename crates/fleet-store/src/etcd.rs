@@ -348,6 +348,10 @@ impl FleetStore for Arc<EtcdStore> {
             };
             let mut stored = texts.clone();
             for (name, text) in texts {
+                debug_assert!(
+                    text.contains(&held.owner),
+                    "`{name}` without its owner would look like a text of another one"
+                );
                 if held.texts.get(name) == Some(text) {
                     continue;
                 }
@@ -481,7 +485,26 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
-    use crate::etcd_client::hostile_member::{begun, client, news, options, pair, run, stream};
+    use crate::etcd_client::hostile_member::{
+        begun, client, member_that_loses_an_answer, news, options, pair, run, stream,
+    };
+
+    #[test]
+    fn a_text_that_was_stored_without_an_answer_is_not_contested() {
+        run(async {
+            let endpoint = member_that_loses_an_answer(b"t/a").await;
+            let options = options(&endpoint);
+            let store = Arc::new(EtcdStore::new(options, "t/", Duration::from_secs(15)));
+            let mut held = LeasedEntries::of("owner");
+            for number in 1..=3 {
+                let text = format!("text {number} of owner");
+                let texts = Entries::from([("a".to_owned(), text)]);
+                store.hold(&texts, &mut held).await.unwrap();
+                assert!(!held.is_contested(), "{texts:?}");
+                assert_eq!(store.list("").await.unwrap(), texts);
+            }
+        });
+    }
 
     #[test]
     fn an_event_survives_a_caller_that_stops_waiting() {

@@ -51,6 +51,33 @@ struct Outcome {
     is_checked: bool,
 }
 
+/// Tells which certificates are left after all were sent.
+#[derive(Default)]
+struct Brought {
+    /// Why the controller has not accepted one that it may accept soon.
+    waits: Option<String>,
+    /// It has rejected one, or uses one that the fleet no longer has.
+    is_incomplete: bool,
+}
+
+impl Brought {
+    fn again(&self) -> Again {
+        match self.waits {
+            Some(_) => Again::Soon,
+            None if self.is_incomplete => Again::Later,
+            None => Again::Never,
+        }
+    }
+}
+
+/// Why the controller has not accepted a certificate.
+enum NotTaken {
+    /// It may accept it soon.
+    Yet(String),
+    /// It cannot be used.
+    Refused(String),
+}
+
 /// The certificates that are sent to the controller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
@@ -99,20 +126,24 @@ impl Certificates {
         }
     }
 
-    /// Sends all that are in the store now: must be called before a document that may need them. [`Again::Soon`]: the
-    /// controller has not accepted all of them yet, and the document has to wait.
-    pub(crate) async fn bring_now(&self) -> Result<Again, FleetStoreError> {
-        self.bring(Extent::All).await
+    /// Sends all that are in the store now: must be called before a document that may need them. Returns why the
+    /// controller has not accepted all of them yet, if so: the document has to wait.
+    pub(crate) async fn bring_now(&self) -> Result<Option<String>, FleetStoreError> {
+        let brought = self.bring(Extent::All).await?;
+        Ok(brought.waits)
     }
 
     /// Sends those that have changed in the store.
     pub(crate) async fn bring_changed(&self) -> Again {
-        // The follower of the heads logs an unavailable store.
-        self.bring(Extent::New).await.unwrap_or(Again::Soon)
+        match self.bring(Extent::New).await {
+            Ok(brought) => brought.again(),
+            // The follower of the heads logs an unavailable store.
+            Err(_) => Again::Soon,
+        }
     }
 
     /// Synchronizes the controller with the store.
-    async fn bring(&self, extent: Extent) -> Result<Again, FleetStoreError> {
+    async fn bring(&self, extent: Extent) -> Result<Brought, FleetStoreError> {
         let mut outcome = self.outcome.lock().await;
         // Listed while no other call sends any: an older list would undo newer changes.
         let entries = &self.store.list(CERTIFICATES).await?;
@@ -120,7 +151,7 @@ impl Certificates {
             Ok(keys) => Arc::clone(keys),
             Err(reason) => {
                 self.without_keys(reason, entries.is_empty());
-                return Ok(Again::Never);
+                return Ok(Brought::default());
             }
         };
         let before = outcome.taken.0.clone();
@@ -128,10 +159,10 @@ impl Certificates {
             true => extent,
             false => Extent::All,
         };
-        let brought = self.send(&mut outcome, &keys, entries, extent).await;
-        outcome.is_checked |= brought != Again::Soon;
+        let mut brought = self.send(&mut outcome, &keys, entries, extent).await;
+        outcome.is_checked |= brought.waits.is_none();
         let is_gone = |name: &str| !entries.contains_key(&format!("{CERTIFICATES}{name}"));
-        let let_go = self.let_go_of(&mut outcome, &is_gone).await;
+        brought.is_incomplete |= !self.let_go_of(&mut outcome, &is_gone).await;
         outcome.refused.retain(|name, _| !is_gone(name));
         let is_listed = |name: &str| {
             outcome.refused.contains_key(name)
@@ -146,10 +177,7 @@ impl Certificates {
             let kept = serde_json::to_string(&outcome.taken).unwrap_or_default();
             self.controller.keep_certificates(kept);
         }
-        Ok(match brought {
-            Again::Never => let_go,
-            again => again,
-        })
+        Ok(brought)
     }
 
     /// Sends certificates of the store.
@@ -159,8 +187,8 @@ impl Certificates {
         keys: &SealingKeys,
         entries: &Entries,
         extent: Extent,
-    ) -> Again {
-        let mut again = Again::Never;
+    ) -> Brought {
+        let mut brought = Brought::default();
         for (key, sealed) in entries {
             let Some(name) = key.strip_prefix(CERTIFICATES) else {
                 continue;
@@ -171,42 +199,42 @@ impl Certificates {
             }
             let opened = keys.open(key, sealed).map_err(|error| error.to_string());
             match self.take(name, opened).await {
-                Ok(true) => {
+                Ok(()) => {
                     outcome.refused.remove(name);
                     outcome.taken.0.insert(name.to_owned(), mark);
                 }
-                Ok(false) => again = Again::Soon,
-                Err(reason) => {
+                Err(NotTaken::Yet(reason)) => {
+                    brought.waits = Some(format!("`{name}`: {reason}"));
+                }
+                Err(NotTaken::Refused(reason)) => {
                     let known = outcome.refused.insert(name.to_owned(), mark.clone());
                     if known.as_ref() != Some(&mark) {
                         self.refuse(name, reason);
                     }
                     // The cause may be on this node, such as its clock.
-                    if again == Again::Never {
-                        again = Again::Later;
-                    }
+                    brought.is_incomplete = true;
                 }
             }
         }
-        again
+        brought
     }
 
-    /// Deletes those that the fleet no longer has.
+    /// Deletes those that the fleet no longer has; false: some are in use.
     async fn let_go_of(
         &self,
         outcome: &mut Outcome,
         is_gone: &(dyn Fn(&str) -> bool + Sync),
-    ) -> Again {
+    ) -> bool {
         let taken = outcome.taken.0.keys();
         let gone: Vec<String> = taken.filter(|name| is_gone(name)).cloned().collect();
-        let mut again = Again::Never;
+        let mut are_all_gone = true;
         for name in gone {
             match self.let_go(&name).await {
                 true => drop(outcome.taken.0.remove(&name)),
-                false => again = Again::Later,
+                false => are_all_gone = false,
             }
         }
-        again
+        are_all_gone
     }
 
     /// This node cannot decrypt anything: it reports so if that matters.
@@ -225,16 +253,17 @@ impl Certificates {
         }
     }
 
-    /// Makes the controller accept one; false: retry later.
-    async fn take(&self, name: &str, opened: Result<String, String>) -> Result<bool, String> {
+    /// Makes the controller accept one.
+    async fn take(&self, name: &str, opened: Result<String, String>) -> Result<(), NotTaken> {
         let request = FleetRequest::Certificate {
             name: name.to_owned(),
-            pem: opened?,
+            pem: opened.map_err(NotTaken::Refused)?,
         };
         match self.controller.ask(request).await {
-            FleetAnswer::Noted => Ok(true),
-            FleetAnswer::Refused { reason, .. } => Err(reason),
-            _ => Ok(false),
+            FleetAnswer::Noted => Ok(()),
+            FleetAnswer::Refused { reason, .. } => Err(NotTaken::Refused(reason)),
+            FleetAnswer::Unavailable { reason } => Err(NotTaken::Yet(reason)),
+            _ => Err(NotTaken::Yet("the answer is unexpected".to_owned())),
         }
     }
 

@@ -18,7 +18,7 @@ use tutti_protocol::{FleetAnswer, FleetRequest};
 use crate::certificates::Certificates;
 use crate::controller::Controller;
 use crate::state::{Node, Task};
-use crate::watching::{Again, next_or_again};
+use crate::watching::next_or_again;
 
 /// The pause before a document that could not be processed is sent again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -112,11 +112,11 @@ impl Follower {
             return Ok(Some(self.refuse(version, "", reason)));
         }
         // It may need a certificate that was stored with it.
-        if self.certificates.bring_now().await? == Again::Soon {
+        if let Some(reason) = self.certificates.bring_now().await? {
             self.say_once(
                 Level::Info,
                 format!(
-                    "generation {} waits for certificates of the fleet",
+                    "generation {} waits for certificates of the fleet: {reason}",
                     version.generation
                 ),
             );

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use tokio::time::{sleep, timeout};
 use tutti_dialer::Backoff;
 use tutti_fleet_store::keys;
@@ -26,7 +27,8 @@ const NEWS: Duration = Duration::from_secs(5);
 /// the way.
 const SPREAD: Duration = Duration::from_millis(500);
 
-/// Longest time for the store to remove this node's answer and address when the server stops; main waits for a second more.
+/// Longest time for the store to remove this node's answer and address when the server stops. Main waits for half a
+/// second more than this and [`SPREAD`].
 const LONGEST_LEAVE: Duration = Duration::from_secs(2);
 
 /// The pause before that is retried.
@@ -133,12 +135,25 @@ pub(crate) async fn hold(
     }
 }
 
-/// Returns the texts of this node in the store.
+/// The address of this node in the store.
+#[derive(Serialize)]
+struct AddressRecord<'r> {
+    #[serde(flatten)]
+    place: &'r LiveNode,
+    /// See [`NodeReport::process`]; not read by others.
+    process: &'r str,
+}
+
+/// Returns the texts of this node in the store, each of which contains the id of this process.
 fn texts(node: &Node, answer: String, place: Option<&LiveNode>) -> Entries {
     let mut texts = Entries::from([(keys::node(&node.name), answer)]);
     if let Some(place) = place {
+        let record = AddressRecord {
+            place,
+            process: &node.process,
+        };
         // Strings and an address: this cannot fail.
-        let text = serde_json::to_string(place).unwrap_or_default();
+        let text = serde_json::to_string(&record).unwrap_or_default();
         texts.insert(keys::address(&node.name), text);
     }
     texts
@@ -223,9 +238,27 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
-    use tutti_fleet_store::records::NodeHealth;
+    use tutti_fleet_store::records::{NodeHealth, read_all};
 
     use super::*;
+
+    #[test]
+    fn each_text_has_the_id_of_the_process() {
+        let node = crate::state::tests::node(None);
+        let place = node.place(Some([10, 0, 0, 1].into())).unwrap();
+        let texts = texts(
+            &node,
+            serde_json::to_string(&node.answer()).unwrap(),
+            Some(&place),
+        );
+        assert_eq!(texts.len(), 2);
+        for (name, text) in &texts {
+            assert!(text.contains(&node.process), "{name}: {text}");
+        }
+        // Other nodes read the address as before.
+        let read = read_all::<LiveNode>(&texts, keys::ADDRESSES);
+        assert_eq!(read.get(&node.name), Some(&place));
+    }
 
     #[test]
     fn counts_alone_are_sent_seldom_unless_a_client_waits() {

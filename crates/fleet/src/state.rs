@@ -307,16 +307,17 @@ impl Node {
     /// Records why this node's answer cannot be stored. True if that is news: the store can be read, and the node's
     /// answer could be stored before.
     pub(crate) fn unheld(&self, reason: Option<&str>) -> bool {
-        let (is_connected, known) = {
-            let state = self.state();
-            (state.endpoint.is_some(), state.unheld.is_some())
+        let is_changed = {
+            let mut state = self.state();
+            let reason = reason.filter(|_| state.endpoint.is_some());
+            let before = std::mem::replace(&mut state.unheld, reason.map(str::to_owned));
+            // Another reason is no change: the caller would try again at once, which may give another one each time.
+            before.is_some() != reason.is_some()
         };
-        let reason = reason.filter(|_| is_connected);
-        if reason.is_some() == known {
-            return false;
+        if is_changed {
+            self.change(|_| ());
         }
-        self.change(|state| state.unheld = reason.map(str::to_owned));
-        reason.is_some()
+        is_changed && self.state().unheld.is_some()
     }
 
     /// Processes the document that the store selects.
@@ -538,7 +539,7 @@ impl Node {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use tutti_protocol::EtcdPlan;
 
     use super::*;
@@ -547,7 +548,7 @@ mod tests {
         node.want(chosen, is_rolling, Instant::now())
     }
 
-    fn node(kept: Option<&str>) -> Node {
+    pub(crate) fn node(kept: Option<&str>) -> Node {
         let plan = SourcePlan {
             name: None,
             labels: BTreeMap::new(),
@@ -739,5 +740,23 @@ mod tests {
         let health = node.answer().health;
         assert_eq!((health.requests, health.errors), (4, 2));
         assert!(node.answer().differs && node.news().differs);
+    }
+
+    #[test]
+    fn the_newest_reason_for_a_missing_answer_is_kept() {
+        let node = node(None);
+        // While the store cannot be read, that is the reason.
+        assert!(!node.unheld(Some("no member answers")));
+        node.found("member".to_owned());
+        let mut changes = node.changes();
+        assert!(node.unheld(Some("permission denied")));
+        assert!(changes.has_changed().unwrap());
+        changes.borrow_and_update();
+        assert!(!node.unheld(Some("no space")));
+        assert_eq!(node.news().error.as_deref(), Some("no space"));
+        assert!(!changes.has_changed().unwrap());
+        assert!(!node.unheld(None));
+        assert_eq!(node.news().error, None);
+        assert!(changes.has_changed().unwrap());
     }
 }

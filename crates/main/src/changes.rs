@@ -44,7 +44,7 @@ impl Supervisor {
     /// Starts a change.
     pub(super) fn apply(&mut self, asked: u64, change: Change, grants: Grants, cause: Cause) {
         if self.is_stopping() {
-            return self.refuse(asked, Reason::Refused, "the server is stopping");
+            return self.refuse(asked, Reason::Unavailable, "the server is stopping");
         }
         if self.pending.change.is_some() {
             return self.refuse(asked, Reason::Refused, "another change is in progress");

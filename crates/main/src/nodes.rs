@@ -20,7 +20,8 @@ use super::supervisor::Supervisor;
 /// The name of the stored list.
 const KEPT: &str = "addresses";
 
-/// Time that a graceful stop waits for other nodes to be notified. The source process needs half a second.
+/// Time that a graceful stop waits for other nodes to be notified. The source process needs half a second with a store
+/// that answers, and at most 2.5 seconds with another; a look at the server that it has begun comes first.
 const LONGEST_LEAVE: Duration = Duration::from_secs(3);
 
 /// The list as stored.

@@ -326,7 +326,7 @@ impl Supervisor {
             self.abandon_upgrade(upgrade);
         }
         // A change that is stored by now is in force; another is rejected.
-        self.give_up_change(Reason::Refused, "the server is stopping");
+        self.give_up_change(Reason::Unavailable, "the server is stopping");
         for controller in self.controllers.all_mut() {
             let _ = controller.process.send(&ToController::Stopping, Vec::new());
         }

@@ -61,7 +61,7 @@ pub enum Reason {
     Refused,
     /// There is no such application.
     Unknown,
-    /// The process that would do it is not running.
+    /// It cannot be done now: the process that would do it is not running, or the server is stopping.
     Unavailable,
 }
 

@@ -42,8 +42,8 @@ pub enum SharedRequest {
         /// All answers for this order; empty: stop giving them.
         challenges: Vec<Challenge>,
     },
-    /// Compare this node's clock with the others'; answered by [`SharedAnswer::Done`], or by [`SharedAnswer::Unavailable`] if it is more than
-    /// a day ahead or that is unknown.
+    /// Compare this node's clock with the others'; answered by [`SharedAnswer::Text`], with its fault if it is more than
+    /// a day ahead.
     CheckClock,
     /// Return the certificate that belongs to a document; answered by [`SharedAnswer::Text`].
     Chain {

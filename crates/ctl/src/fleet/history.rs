@@ -130,30 +130,37 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
         }
     };
     // A roll-out in progress is stopped by rolling it back.
-    let head = match arguments.generation {
-        None if current.state == RolloutState::Rolling => Rollout {
-            state: RolloutState::Returned,
-            reason: Some(format!("ended by {}", caller())),
-            ..current.clone()
-        },
-        _ => Rollout {
-            id: random_word(),
-            number: fleet.last(keys::LOG).await?.saturating_add(1),
-            selector: selector.to_owned(),
-            version: target.clone(),
-            former: current.settled().cloned(),
-            state: RolloutState::Done,
-            waves: vec!["100%".to_owned()],
-            wave: 1,
-            nodes: concerned(&seen.heads, &seen.answers, selector),
-            by: caller(),
-            time: now(),
-            comment: Some("rollback".to_owned()),
-            reason: None,
-        },
+    let ended = |head: &Rollout| Rollout {
+        state: RolloutState::Returned,
+        reason: Some(format!("ended by {}", caller())),
+        ..head.clone()
+    };
+    let (stored, head) = match arguments.generation {
+        None if current.state == RolloutState::Rolling => {
+            let stored = seen.stored_head(selector).ok_or_else(nothing)?;
+            (ended(&stored), ended(current))
+        }
+        _ => {
+            let head = Rollout {
+                id: random_word(),
+                number: fleet.last(keys::LOG).await?.saturating_add(1),
+                selector: selector.to_owned(),
+                version: target.clone(),
+                former: current.settled().cloned(),
+                state: RolloutState::Done,
+                waves: vec!["100%".to_owned()],
+                wave: 1,
+                nodes: concerned(&seen.heads, &seen.answers, selector),
+                by: caller(),
+                time: now(),
+                comment: Some("rollback".to_owned()),
+                reason: None,
+            };
+            (head.clone(), head)
+        }
     };
     let before = seen.texts.get(&keys::head(selector)).map(String::as_str);
-    if !fleet.swap(before, &head, &[]).await.map_err(failed)? {
+    if !fleet.swap(before, &stored, &[]).await.map_err(failed)? {
         return Err(CommandError::new(
             "someone else has changed the fleet in the meantime; nothing was done",
         )

@@ -160,6 +160,14 @@ pub(super) struct Seen {
     pub(super) answers: BTreeMap<String, NodeReport>,
 }
 
+impl Seen {
+    /// Returns a head as it is in the store. Only this may be written back: [`Seen::heads`] are for a terminal.
+    pub(super) fn stored_head(&self, selector: &str) -> Option<Rollout> {
+        let text = self.texts.get(&keys::head(selector))?;
+        serde_json::from_str(text).ok()
+    }
+}
+
 pub(super) fn failed(error: FleetStoreError) -> CommandError {
     let failure = CommandError::new(format!("the fleet's store: {error}"));
     match error.is_final {
@@ -309,8 +317,14 @@ mod tests {
             nodes: vec!["a·]0;b·".to_owned()],
             by: "anna·[2J@laptop".to_owned(),
             reason: Some("line line".to_owned()),
-            ..head
+            ..head.clone()
         };
         assert_eq!(read, BTreeMap::from([(keys::ALL.to_owned(), expected)]));
+        let seen = Seen {
+            heads: read,
+            texts: entries,
+            answers: BTreeMap::new(),
+        };
+        assert_eq!(seen.stored_head(keys::ALL), Some(head));
     }
 }

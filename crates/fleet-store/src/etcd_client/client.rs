@@ -236,12 +236,16 @@ impl EtcdClient {
         }
     }
 
-    /// Ends a lease, with all its keys.
+    /// Ends a lease, with all its keys. One that has ended already is no error.
     pub async fn revoke(&self, lease: i64) -> Result<(), EtcdError> {
         let question = LeaseRevoke { id: lease };
         let method = "etcdserverpb.Lease/LeaseRevoke";
-        let LeaseRevokeAnswer {} = self.calls.call(method, &question).await?;
-        Ok(())
+        let revoked = self.calls.call::<_, LeaseRevokeAnswer>(method, &question);
+        match revoked.await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Deletes all revisions before this one.

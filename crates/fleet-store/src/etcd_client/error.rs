@@ -1,6 +1,8 @@
 //! Why a call did not succeed.
 
-/// gRPC's code for a call without permission (<https://grpc.io/docs/guides/status-codes/>).
+/// gRPC's code for a call about something that does not exist (<https://grpc.io/docs/guides/status-codes/>).
+const NOT_FOUND: u32 = 5;
+/// gRPC's code for a call without permission.
 const PERMISSION_DENIED: u32 = 7;
 /// gRPC's code for a call without authentication.
 const UNAUTHENTICATED: u32 = 16;
@@ -49,5 +51,10 @@ impl EtcdError {
             EtcdError::Unusable(_) => true,
             _ => false,
         }
+    }
+
+    /// True if etcd does not have what the call is about, such as a lease that has ended.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, EtcdError::Refused { code, .. } if *code == NOT_FOUND)
     }
 }

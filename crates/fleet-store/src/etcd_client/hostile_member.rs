@@ -1,24 +1,25 @@
 //! A member that uses gRPC correctly, but answers what etcd never does.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::client::{EtcdClient, KeepAlive};
 use super::error::EtcdError;
 use super::messages::{
-    Header, KeyValue, LeaseGrantAnswer, LeaseKeepAliveAnswer, RangeAnswer, WatchAnswer, WatchEvent,
+    Compared, Header, KeyValue, LeaseGrantAnswer, LeaseKeepAliveAnswer, LeaseRevokeAnswer, Put,
+    PutAnswer, RangeAnswer, Request, Txn, TxnAnswer, WatchAnswer, WatchEvent,
 };
 use super::pairs::Pair;
 use super::transport::{ClusterOptions, EtcdEndpoint, EtcdTls};
 use super::watch::KeyChange;
 
-/// The member's answer to every call.
+/// The member's answer to a call.
 #[derive(Clone, Default)]
 pub(crate) struct Lies {
     messages: Vec<Bytes>,
@@ -71,35 +72,20 @@ pub(crate) fn options(endpoint: &EtcdEndpoint) -> ClusterOptions {
     }
 }
 
-/// Starts a member that gives this answer.
+/// Starts a member that gives this answer to every call.
 async fn member(lies: Lies) -> EtcdEndpoint {
+    serve(move |_, _| lies.clone()).await
+}
+
+/// Starts a member that answers each call by its method and first message.
+async fn serve(answer: impl Fn(&str, &[u8]) -> Lies + Send + Sync + 'static) -> EtcdEndpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let lies = Arc::new(lies);
+    let answer = Arc::new(answer);
     tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut connection = h2::server::handshake(stream).await.unwrap();
-        while let Some(Ok((request, mut respond))) = connection.accept().await {
-            let lies = Arc::clone(&lies);
-            tokio::spawn(async move {
-                let mut body = respond.send_response(Response::new(()), false).unwrap();
-                for message in &lies.messages {
-                    body.send_data(message.clone(), false).unwrap();
-                }
-                match lies.outcome {
-                    _ if lies.goes_on => {
-                        // The request stream stays open as long as the client wants it.
-                        let mut asked = request.into_body();
-                        while let Some(Ok(_)) = asked.data().await {}
-                    }
-                    Some(outcome) => {
-                        let mut trailers = HeaderMap::new();
-                        trailers.insert("grpc-status", HeaderValue::from_static(outcome));
-                        body.send_trailers(trailers).unwrap();
-                    }
-                    None => body.send_data(Bytes::new(), true).unwrap(),
-                }
-            });
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(serve_connection(stream, Arc::clone(&answer)));
         }
     });
     EtcdEndpoint {
@@ -107,6 +93,91 @@ async fn member(lies: Lies) -> EtcdEndpoint {
         host: "127.0.0.1".to_owned(),
         port,
     }
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    answer: Arc<impl Fn(&str, &[u8]) -> Lies + Send + Sync + 'static>,
+) {
+    let mut connection = h2::server::handshake(stream).await.unwrap();
+    while let Some(Ok((request, mut respond))) = connection.accept().await {
+        let answer = Arc::clone(&answer);
+        tokio::spawn(async move {
+            let (head, mut asked) = request.into_parts();
+            let question = asked.data().await.unwrap().unwrap();
+            let (_, method) = head.uri.path().rsplit_once('/').unwrap();
+            // After the flag and the length.
+            let lies = answer(method, &question[5..]);
+            let mut body = respond.send_response(Response::new(()), false).unwrap();
+            for message in &lies.messages {
+                body.send_data(message.clone(), false).unwrap();
+            }
+            match lies.outcome {
+                _ if lies.goes_on => {
+                    // The request stream stays open as long as the client wants it.
+                    while let Some(Ok(_)) = asked.data().await {}
+                }
+                Some(outcome) => {
+                    let mut trailers = HeaderMap::new();
+                    trailers.insert("grpc-status", HeaderValue::from_static(outcome));
+                    body.send_trailers(trailers).unwrap();
+                }
+                None => body.send_data(Bytes::new(), true).unwrap(),
+            }
+        });
+    }
+}
+
+/// Starts a member with one key and one lease, which makes the first change of a transaction without answering.
+pub(crate) async fn member_that_loses_an_answer(key: &'static [u8]) -> EtcdEndpoint {
+    let state = Mutex::new((None::<Vec<u8>>, false));
+    serve(move |method, question| {
+        let (value, has_lost) = &mut *state.lock().unwrap();
+        match method {
+            "LeaseGrant" => whole(&LeaseGrantAnswer {
+                id: 5,
+                error: String::new(),
+            }),
+            "LeaseKeepAlive" => whole(&LeaseKeepAliveAnswer { id: 5, seconds: 9 }),
+            "Put" => {
+                *value = Some(Put::decode(question).unwrap().value);
+                whole(&PutAnswer {})
+            }
+            "Txn" => {
+                let Txn { compare, success } = Txn::decode(question).unwrap();
+                let succeeded = match &compare[0].to {
+                    Some(Compared::Value(expected)) => value.as_ref() == Some(expected),
+                    _ => value.is_none(),
+                };
+                let answer = whole(&TxnAnswer { succeeded });
+                let Some(Request::Put(put)) = &success[0].request else {
+                    return answer;
+                };
+                if !succeeded {
+                    return answer;
+                }
+                *value = Some(put.value.clone());
+                match std::mem::replace(has_lost, true) {
+                    true => answer,
+                    false => Lies::default(),
+                }
+            }
+            "Range" => {
+                let pairs = value.iter().map(|value| KeyValue {
+                    key: key.to_vec(),
+                    value: value.clone(),
+                });
+                let pairs: Vec<KeyValue> = pairs.collect();
+                whole(&RangeAnswer {
+                    count: i64::try_from(pairs.len()).unwrap(),
+                    pairs,
+                    ..range(9, &[])
+                })
+            }
+            other => panic!("`{other}` is not expected"),
+        }
+    })
+    .await
 }
 
 pub(crate) fn run(test: impl Future<Output = ()>) {
@@ -234,6 +305,22 @@ fn a_lease_that_is_none_or_anothers_is_refused() {
         assert!(is_foreign(
             &client(whole(&kept(6, 9))).await.keep_alive(5).await
         ));
+    });
+}
+
+#[test]
+fn a_lease_that_has_ended_is_revoked() {
+    run(async {
+        let refused = |outcome| Lies {
+            outcome: Some(outcome),
+            ..Lies::default()
+        };
+        let done = client(whole(&LeaseRevokeAnswer {})).await;
+        assert!(done.revoke(5).await.is_ok());
+        // NOT_FOUND, and UNAVAILABLE.
+        assert!(client(refused("5")).await.revoke(5).await.is_ok());
+        assert!(client(refused("14")).await.revoke(5).await.is_err());
+        assert!(client(refused("5")).await.list(b"a/").await.is_err());
     });
 }
 
