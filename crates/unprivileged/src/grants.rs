@@ -65,7 +65,8 @@ pub fn of(config: &Config) -> Grants {
     let files = files.map(|file| file.path.clone());
     let kubernetes = Some(&config.settings.kubernetes).filter(|_| config.follows_kubernetes());
     let credentials = kubernetes.into_iter();
-    let credentials = credentials.flat_map(|api| [api.options.ca.clone(), api.options.token_file.clone()]);
+    let credentials =
+        credentials.flat_map(|api| [api.options.ca.clone(), api.options.token_file.clone()]);
     let stores = config.settings.limit_stores.values();
     let stores = stores.flat_map(|store| store.files().map(Path::to_owned));
     let spool = config.settings.http.body_temp_path.iter().cloned();
