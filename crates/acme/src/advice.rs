@@ -7,6 +7,7 @@ use crate::documents::Issued;
 use crate::failure::OrderError;
 use crate::http::Authority;
 use crate::scheduler::{Inner, unix_time};
+use crate::shared::Work;
 use crate::{accounts, schedule};
 
 /// Time for which the absence of a suggestion is remembered, in seconds.
@@ -37,7 +38,8 @@ impl Inner {
             // The former suggestion stays valid.
             Err(_) => issued.ask_at = now.saturating_add(ADVICE_AGAIN),
         }
-        self.keep_or_note(bundle, &document, ADVICE_AGAIN).await;
+        self.keep_or_note(bundle, &document, (Work::Advice, ADVICE_AGAIN))
+            .await;
     }
 
     async fn advice(

@@ -18,7 +18,7 @@ use crate::fleet::{Fleet, Unclaimed};
 use crate::order::hand_over;
 use crate::schedule;
 use crate::scheduler::{Inner, Next, Scheduler, Task, unix_time};
-use crate::shared::{Shared, Urgency};
+use crate::shared::{Shared, Urgency, Work};
 
 /// Seconds after which a document that another node works on is checked again, unless there is news before.
 const CLAIM_AGAIN: i64 = 2;
@@ -101,10 +101,10 @@ impl Inner {
         now: i64,
     ) -> Option<Next> {
         self.documents.fleet.as_ref()?;
-        let waits = shared.waits_until(bundle, now).map(Next::At);
+        let waits = |work| shared.waits_until(bundle, work, now).map(Next::At);
         let issued = document.issued.as_ref();
         if issued.is_some_and(|issued| !shared.has(bundle, wanted, issued)) {
-            return Some(waits.unwrap_or(Next::Do(Task::TakeUp)));
+            return Some(waits(Work::Own).unwrap_or(Next::Do(Task::TakeUp)));
         }
         if shared.away().is_some() {
             // News wakes the scheduler.
@@ -112,12 +112,12 @@ impl Inner {
         }
         let is_stored = wanted.until.is_some();
         if wanted.is_on_demand && is_stored && document.demand.is_none() {
-            return Some(waits.unwrap_or(Next::Do(Task::Forget)));
+            return Some(waits(Work::Own).unwrap_or(Next::Do(Task::Forget)));
         }
         if self.documents.owner(bundle).is_some() {
             return Some(Next::At(i64::MAX));
         }
-        waits
+        waits(Work::Turn)
     }
 
     /// Carries out a due task; in a fleet only if no other node does, and if it is still due then.
@@ -137,7 +137,7 @@ impl Inner {
             tokio::time::sleep(Fleet::spread(bundle)).await;
         }
         if self.documents.claim_certificate(bundle).await.is_err() {
-            return self.put_off(bundle, CLAIM_AGAIN);
+            return self.put_off(bundle, Work::Turn, CLAIM_AGAIN);
         }
         if self.is_due(task, bundle, wanted, account) {
             self.carry_out(task, bundle, wanted, account).await;
@@ -145,10 +145,10 @@ impl Inner {
         self.documents.release_certificate(bundle).await;
     }
 
-    /// Leaves a bundle alone for this many seconds.
-    pub(crate) fn put_off(&self, bundle: &str, seconds: i64) {
+    /// Leaves this work for a bundle alone for so many seconds.
+    pub(crate) fn put_off(&self, bundle: &str, work: Work, seconds: i64) {
         let until = unix_time().saturating_add(seconds);
-        self.state().shared.put_off(bundle, until);
+        self.state().shared.put_off(bundle, work, until);
     }
 
     /// Puts in force a certificate that the fleet has obtained.
@@ -178,7 +178,7 @@ impl Inner {
                     failure.message
                 );
                 self.log.line(Level::Error, &text);
-                self.put_off(bundle, TAKE_UP_AGAIN);
+                self.put_off(bundle, Work::Own, TAKE_UP_AGAIN);
                 let now = unix_time();
                 self.state().shared.note_trouble(bundle, &text, now);
             }
@@ -194,7 +194,7 @@ impl Inner {
             },
         };
         if wanted.until.is_some() && self.link.request(&make, Vec::new()).await.is_err() {
-            return self.put_off(bundle, TAKE_UP_AGAIN);
+            return self.put_off(bundle, Work::Own, TAKE_UP_AGAIN);
         }
         self.drop_plan(bundle);
     }

@@ -24,7 +24,7 @@ use crate::http::Authority;
 use crate::line::Link;
 use crate::order::Attempt;
 use crate::permission::Asker;
-use crate::shared::Shared;
+use crate::shared::{Shared, Work};
 use crate::{accounts, schedule};
 
 /// Maximum orders at the same time.
@@ -246,6 +246,8 @@ impl Inner {
         let wanted = &self.documents.seen(wanted, &document);
         let due = self.due(&document, plan, bundle, wanted, &state.demands, now);
         let asks = document.issued.as_ref().map_or(i64::MAX, |one| one.ask_at);
+        let asks_later = state.shared.waits_until(bundle, Work::Advice, now);
+        let asks = asks_later.map_or(asks, |until| asks.max(until));
         let is_stored = wanted.until.is_some();
         let is_over = demand::is_over(&document, account.on_demand.as_ref(), is_stored, now);
         match () {
@@ -396,7 +398,7 @@ impl Inner {
             Err(failure) if failure.cure == Cure::Elsewhere => {
                 let text = format!("the order of `{names}` is abandoned: {}", failure.message);
                 self.log.line(Level::Warn, &text);
-                self.put_off(bundle, LEFT_AGAIN);
+                self.put_off(bundle, Work::Turn, LEFT_AGAIN);
                 self.end_wishes(bundle, Some(&failure.message));
             }
             Err(failure) => {
@@ -501,21 +503,22 @@ impl Inner {
         let pause = i64::try_from(pause.as_secs()).unwrap_or(i64::MAX);
         document.retry_at = Some(now.saturating_add(pause));
         document.last_error = Some((failure.message.clone(), now));
-        self.keep_or_note(bundle, document, pause).await;
+        self.keep_or_note(bundle, document, (Work::Turn, pause))
+            .await;
     }
 
     /// Stores a document, or remembers it as long as this process lives. A document of a fleet that is not stored may
-    /// belong to another node by now.
+    /// belong to another node by now; then this work is left alone for so many seconds.
     pub(crate) async fn keep_or_note(
         &self,
         bundle: &str,
         document: &CertificateDocument,
-        pause: i64,
+        (work, pause): (Work, i64),
     ) {
         let kept = self.documents.keep_certificate(bundle, document).await;
         match (kept, &self.documents.fleet) {
             (Ok(()), _) => {}
-            (Err(_), Some(_)) => self.put_off(bundle, pause),
+            (Err(_), Some(_)) => self.put_off(bundle, work, pause),
             (Err(_), None) => self.documents.note_certificate(bundle, document),
         }
     }
@@ -564,7 +567,7 @@ impl Inner {
             return;
         }
         demand.used = now;
-        self.keep_or_note(bundle, &document, 0).await;
+        self.keep_or_note(bundle, &document, (Work::Turn, 0)).await;
     }
 
     /// Deletes an unused certificate.
@@ -575,7 +578,7 @@ impl Inner {
         {
             let text = format!("the certificate `{bundle}` is not deleted as unused: {obstacle}");
             self.log.line(level, &text);
-            return self.put_off(bundle, LET_GO_LATER);
+            return self.put_off(bundle, Work::Turn, LET_GO_LATER);
         }
         if wanted.until.is_some() {
             let make = |id| FromAcme::Tell {

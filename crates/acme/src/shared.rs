@@ -15,13 +15,25 @@ const LAST_PART: i64 = 10;
 /// The reason before the first message.
 const NOT_YET: &str = "nothing has been received from the fleet's store yet";
 
+/// A part of the work for a bundle. Each is left alone for its own reasons: neither may advice that cannot be stored
+/// delay an order, nor an order that has failed keep a node from the certificate that another one has obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    /// An order and all else that a node claims the document for.
+    Turn,
+    /// Asking the authority for advice.
+    Advice,
+    /// Applying what the fleet has on this node.
+    Own,
+}
+
 /// The state of a fleet's certificates (see the module).
 #[derive(Default)]
 pub(crate) struct Shared {
     /// Serial numbers of certificates that this node has applied, by bundle.
     taken: BTreeMap<String, String>,
-    /// Bundles that are left alone until a time.
-    put_off: BTreeMap<String, i64>,
+    /// Work that is left alone until a time, by bundle.
+    put_off: BTreeMap<(String, Work), i64>,
     /// Why a certificate could not be applied, and since when.
     troubles: BTreeMap<String, (String, i64)>,
     /// Why nothing is shared now, and since when.
@@ -76,13 +88,13 @@ impl Shared {
             .insert(bundle.to_owned(), (why.to_owned(), now));
     }
 
-    pub(crate) fn put_off(&mut self, bundle: &str, until: i64) {
-        self.put_off.insert(bundle.to_owned(), until);
+    pub(crate) fn put_off(&mut self, bundle: &str, work: Work, until: i64) {
+        self.put_off.insert((bundle.to_owned(), work), until);
     }
 
     /// Returns the time until which it is left alone, if that is in the future.
-    pub(crate) fn waits_until(&self, bundle: &str, now: i64) -> Option<i64> {
-        let until = self.put_off.get(bundle).copied();
+    pub(crate) fn waits_until(&self, bundle: &str, work: Work, now: i64) -> Option<i64> {
+        let until = self.put_off.get(&(bundle.to_owned(), work)).copied();
         until.filter(|until| *until > now)
     }
 
@@ -188,9 +200,11 @@ mod tests {
     #[test]
     fn something_is_put_off_for_a_while() {
         let mut shared = Shared::default();
-        shared.put_off("a", 10);
-        assert_eq!(shared.waits_until("a", 5), Some(10));
-        assert_eq!(shared.waits_until("a", 10), None);
-        assert_eq!(shared.waits_until("b", 5), None);
+        shared.put_off("a", Work::Advice, 10);
+        assert_eq!(shared.waits_until("a", Work::Advice, 5), Some(10));
+        assert_eq!(shared.waits_until("a", Work::Advice, 10), None);
+        assert_eq!(shared.waits_until("b", Work::Advice, 5), None);
+        assert_eq!(shared.waits_until("a", Work::Turn, 5), None);
+        assert_eq!(shared.waits_until("a", Work::Own, 5), None);
     }
 }

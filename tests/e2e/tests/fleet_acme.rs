@@ -425,6 +425,8 @@ fn without_the_store_certificates_stay_and_renewal_waits_and_is_reported() {
     // The advice of this authority may be to renew it at once.
     site.look_until_stored(&looks);
     let first = site.wait_for_same(&[0]);
+    // The store is lost while the authority is asked for advice, which does not come: that must not put off the renewal.
+    wait_until("it asks for advice", || site.lock().is_some());
     site.fleet.etcd.kill(0);
     wait_until("it is reported", || {
         let told = site.certificate(0)["last_error"]["message"].clone();
