@@ -126,7 +126,7 @@ options! {
         requests: OptionalLimit<u64> [default("0"), unit("requests")],
         /// Time a request may take, including waiting for a process, but not the upload of a buffered body; 0: no limit
         timeout: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), default("0"), unit("seconds")],
-        /// Time a process that is being replaced or removed may take to finish its requests; 0: no limit
+        /// Time a process that is being replaced, also at `requests`, or removed may take to finish its requests; 0: no limit
         drain_timeout: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), beyond(), default("60"), unit("seconds")],
         /// Time a process may take until it is ready for requests
         start_timeout: Duration [kind(ValueKind::Integer(1, MAX_SECONDS)), default("60"), unit("seconds")],

@@ -39,8 +39,9 @@ const SLOTS_PER_WORKER: u32 = 4;
 /// A simulation has few, so that they run out.
 const MIN_SLOTS: u32 = if cfg!(simulated) { 4 } else { 256 };
 
-/// Worker numbers beyond twice the processes: during a takeover there are old and new workers at once, and some that are still draining
-/// from before.
+/// Worker numbers beyond twice the processes: there are old and new workers at once during a takeover, or draining ones and their
+/// successors after limits, and some that are still draining from before. If that is not enough, those that have drained for the longest
+/// time are ended.
 const SPARE_NUMBERS: u32 = 4;
 
 /// Fewest worker numbers: one group of idle words, so that a small pool can grow without a new segment.

@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tutti_options::OptionalLimit;
 use tutti_pool::{
-    AppSpec, ApplicationPool, Clocks, ExchangeError, Processes, RollError, SubmitError,
+    AppSpec, ApplicationPool, Clocks, End, ExchangeError, Processes, RollError, SubmitError,
 };
 use tutti_sys::signal;
 use tutti_testkit::{Gate, PATIENCE, files, is_root, processes, skip, wait_until, workers};
@@ -1760,6 +1760,104 @@ fn a_loop_at_its_limit_of_requests_is_replaced_while_one_goes_on() {
     assert_eq!(slow.wait().unwrap().text(), "waited");
     wait_until("it has ended", || !signal::exists(first));
     assert_eq!(app.status().restarts, 0);
+}
+
+/// No process was started for a second, and requests waited.
+#[test]
+fn requests_do_not_wait_for_the_end_of_a_loop_at_its_limit() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    spec.common.limits.requests = OptionalLimit(Some(2));
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow = pool.begin(&app, &gate.target());
+    wait_until("it has begun", || app.status().active == 1);
+    let (first, second) = (pool.begin(&app, "/hello"), pool.begin(&app, "/hello"));
+    assert_eq!(first.wait().unwrap().status, 200);
+    assert_eq!(second.wait().unwrap().status, 200);
+    pool.log
+        .wait_for("takes no more requests while others wait");
+    gate.open();
+    assert_eq!(slow.wait().unwrap().text(), "waited");
+}
+
+/// Each was kept for its drain time, until no number was left for another process.
+#[test]
+fn at_most_as_many_loops_at_their_limit_go_on_as_there_are_processes() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    spec.common.limits.requests = OptionalLimit(Some(2));
+    spec.common.limits.drain_timeout = OptionalLimit(None);
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let begin = || {
+        let slow = pool.begin(&app, &gate.target());
+        wait_until("it has begun", || app.status().queued == 0);
+        pid_of(&pool, &app);
+        slow
+    };
+    let (first, second) = (begin(), begin());
+    pool.get(&app, "/hello").unwrap();
+    assert_eq!(
+        refusal(first.wait().unwrap_err()),
+        (504, ExchangeError::Drained)
+    );
+    pool.log.wait_for("more than `processes` are draining");
+    gate.open();
+    assert_eq!(second.wait().unwrap().text(), "waited");
+}
+
+/// A restart waited in silence until one of the old processes had ended.
+#[test]
+fn the_oldest_draining_process_ends_when_another_one_needs_its_place() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    options_of(&mut spec, "perl", &json!({"threads": 16}));
+    spec.common.limits.drain_timeout = OptionalLimit(None);
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    // A segment has places for two processes and four more.
+    let slow: Vec<_> = (0..6)
+        .map(|_| {
+            let slow = pool.begin(&app, &gate.target());
+            wait_until("it has begun", || app.status().queued == 0);
+            pool.restart("demo").unwrap();
+            slow
+        })
+        .collect();
+    pool.log.wait_for("another process needs its place");
+    gate.open();
+    let is_answered: Vec<_> = slow.into_iter().map(|slow| slow.wait().is_ok()).collect();
+    assert_eq!(is_answered, [false, true, true, true, true, true]);
+}
+
+/// Its end was counted as `retired`, and a failure was not logged.
+#[test]
+fn a_process_at_its_limit_that_fails_is_reported_as_such() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    options_of(&mut spec, "perl", &json!({"threads": 2}));
+    spec.common.limits.requests = OptionalLimit(Some(2));
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    // One thread goes on after its answer, and the other one ends.
+    let begin = || {
+        let target = gate.target().replace("/wait", "/finish");
+        assert_eq!(pool.get(&app, &target).unwrap().text(), "finished early");
+        pid_of(&pool, &app).0
+    };
+    let (failing, good) = (begin(), begin());
+    let logged = "takes no more requests";
+    wait_until("both are drained", || pool.log.count(logged) == 2);
+    signal::send(failing, SIGKILL).unwrap();
+    pool.log
+        .wait_for("was killed by signal 9 while it was draining");
+    gate.open();
+    wait_until("the other has ended", || !signal::exists(good));
+    pool.log.wait_for("ended after 2 requests");
+    let ends = app.measures().ends;
+    let ends: Vec<_> = ends.into_iter().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(ends, [(End::Left, 1), (End::Killed, 1)]);
 }
 
 #[test]

@@ -44,13 +44,18 @@ pub(crate) fn send_warnings(control: &OwnedFd) -> io::Result<()> {
 
 /// Sends a message; one of a process about itself carries its pidfd where process ids differ.
 pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()> {
-    // A process id of a pid namespace is meaningless outside, so nothing is sent without the pidfd, which the receiver's kernel translates.
+    // A process id of a pid namespace is meaningless outside, so the pidfd is sent along, which the receiver's kernel translates.
     let new = match message {
         // Not for a child: the receiver knows its process id since it was forked.
         FromPrototype::WorkerReady { pid, .. } | FromPrototype::WorkerFailed { pid, .. }
             if *pid == process::id() && process::parent() == 1 =>
         {
-            Some(process::pidfd(*pid)?)
+            match process::pidfd(*pid) {
+                Ok(pidfd) => Some(pidfd),
+                // The receiver knows the process by this id, too: it got the pidfd with `Forked`, which came first.
+                Err(error) if seqpacket::lacks_descriptors(&error) => None,
+                Err(error) => return Err(error),
+            }
         }
         _ => None,
     };

@@ -311,7 +311,6 @@ static void take_session(void)
 	base.session_user = session->mod_user_implemented;
 }
 
-/* True if the request has come near its session. */
 static bool same_session_handlers(void)
 {
 	for (int i = 0; i < SESSION_HANDLERS; i++) {
@@ -322,6 +321,7 @@ static bool same_session_handlers(void)
 	return true;
 }
 
+/* True if the request has come near its session. */
 static bool session_touched(void)
 {
 	return session->auto_start || session->session_status != php_session_none || session->id || session->mod_data

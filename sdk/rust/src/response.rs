@@ -1,4 +1,4 @@
-//! A service's response on its way to the client, which may go before. Called for requests and for handshakes.
+//! A service's response on its way to a client that may disconnect first. Called for requests and for handshakes.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http_body::Body as _;
 use tokio::sync::oneshot;
 use tutti_event_loop::listen;
-use tutti_worker::log::title;
+use tutti_worker::log::{title, unless_too_large};
 use tutti_worker::{ClientGone, Exchange, Level};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
@@ -307,7 +307,8 @@ impl Reply<'_> {
                             .iter()
                             .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
                             .collect();
-                        if let Err(error) = self.exchange.trailers(fields) {
+                        let sent = self.exchange.trailers(fields);
+                        if let Err(error) = unless_too_large(self.exchange, sent) {
                             let problem =
                                 format!("the {noun}'s trailer fields are not sent: {error}");
                             log::write(Level::Error, &format!("{}: {problem}", self.title));

@@ -320,6 +320,33 @@ fn a_killed_prototype_of_a_pid_namespace_is_replaced_with_its_workers() {
     });
 }
 
+/// It was never ready, and was killed a minute later.
+#[test]
+fn a_process_of_a_pid_namespace_starts_without_a_free_descriptor() {
+    if !is_root() {
+        skip!("a pid namespace needs root");
+    }
+    let mut site = tutti_testkit::Site::new("python", &ServerOptions::default());
+    let code = r#"import os, resource
+def application(environ, start_response):
+    start_response('200 OK', [])
+    return [str(os.getpid()).encode()]
+if os.getpid() != 1:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+"#;
+    site.server.write("crowded.py", code);
+    site.application = json!({"type": "python", "path": site.server.folder(), "module": "crowded"});
+    let reply = site.try_configure(&json!({"isolation": {"namespaces": {"pid": true}}}));
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    let pid: i32 = site.server.get("/").text().parse().unwrap();
+    let outside = site.server.workers("python")[0];
+    assert_ne!(pid, outside);
+    signal::send(outside, libc::SIGKILL).unwrap();
+    site.server.wait_for_log(&format!(
+        "application process {outside} was killed by signal 9"
+    ));
+}
+
 #[test]
 fn nothing_is_left_after_a_stop_a_crash_or_a_kill() {
     if !is_root() {

@@ -18,16 +18,20 @@ use crate::runtime::now;
 /// pause would only burn time.
 const INFANCY: Duration = Duration::from_secs(1);
 
-/// Why a worker ended that the supervisor had not condemned.
-fn end_of(ended: &Ended, status: ProcessExit) -> End {
-    match (ended, status) {
-        (Ended::Leaving, _) => End::Retired,
-        (Ended::BeforeReady(_), _) => End::Start,
-        (_, ProcessExit::Code(0)) => End::Left,
-        (_, ProcessExit::Code(_)) => End::Exit,
-        (_, ProcessExit::Signal(SIGKILL)) => End::Killed,
-        (_, ProcessExit::Signal(_)) => End::Signal,
-        (_, ProcessExit::Unknown) => End::Unknown,
+/// Why a worker ended; `doom` as in [`Worker`](super::worker::Worker).
+fn end_of(doom: Option<End>, ended: &Ended, status: ProcessExit) -> End {
+    match (doom, ended) {
+        // It was about to end by itself, and may still have failed.
+        (Some(End::Left), Ended::Leaving) | (None, Ended::WhileReady { .. }) => match status {
+            ProcessExit::Code(0) => End::Left,
+            ProcessExit::Code(_) => End::Exit,
+            ProcessExit::Signal(SIGKILL) => End::Killed,
+            ProcessExit::Signal(_) => End::Signal,
+            ProcessExit::Unknown => End::Unknown,
+        },
+        (Some(doom), _) => doom,
+        (None, Ended::BeforeReady(_)) => End::Start,
+        (None, Ended::Leaving | Ended::Killed) => End::Retired,
     }
 }
 
@@ -80,26 +84,34 @@ impl Supervisor {
         let since = worker.since;
         let doom = worker.doom;
         let ended = worker.ended();
-        self.shared
-            .tally
-            .note_end(doom.unwrap_or_else(|| end_of(&ended, status)));
+        self.shared.tally.note_end(end_of(doom, &ended, status));
         match ended {
             Ended::BeforeReady(report) => {
                 self.worker_not_started(prototype, since, report, status, "before it was ready");
             }
-            Ended::Leaving => {}
+            Ended::Killed => {}
+            Ended::Leaving => {
+                // The server has logged why it kills one that exceeds a limit.
+                let is_ours = matches!(doom, Some(End::Timeout | End::Memory))
+                    && status == ProcessExit::Signal(SIGKILL);
+                if status == ProcessExit::Code(0) && doom == Some(End::Left) {
+                    self.log_own_end(pid, requests);
+                } else if status != ProcessExit::Code(0) && !is_ours && interrupted.is_empty() {
+                    self.log(
+                        Level::Error,
+                        &format!(
+                            "\"{name}\" application process {pid} {status} while it was draining"
+                        ),
+                    );
+                }
+            }
             Ended::WhileReady { .. } if status == ProcessExit::Code(0) => {
                 if let Some(roll) = &mut self.roll
                     && roll.prototype == prototype
                 {
                     roll.left = roll.left.saturating_add(1);
                 }
-                self.log(
-                    Level::Info,
-                    &format!(
-                        "\"{name}\" application process {pid} ended after {requests} requests"
-                    ),
-                );
+                self.log_own_end(pid, requests);
             }
             Ended::WhileReady { report, since } => {
                 if interrupted.is_empty() {
@@ -116,6 +128,14 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    fn log_own_end(&self, pid: i32, requests: u64) {
+        let name = self.app.name();
+        self.log(
+            Level::Info,
+            &format!("\"{name}\" application process {pid} ended after {requests} requests"),
+        );
     }
 
     /// True if the worker was killed together with its prototype: the kernel kills the workers in a pid namespace with its prototype, and

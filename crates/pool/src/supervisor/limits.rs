@@ -11,7 +11,7 @@ use tutti_wire::control::WHERE_SIGNAL;
 use super::Supervisor;
 use super::mode::{Mode, Retiring};
 use super::reconcile::Wake;
-use super::worker::SIGKILL;
+use super::worker::{SIGKILL, Worker};
 use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
@@ -28,7 +28,7 @@ const MEASURE_SHARE: u32 = 200;
 const MEASURE_COST: Duration = Duration::from_micros(10);
 
 /// Time for a worker that takes no more requests, as at its limit of them, to end. Most need a moment: their places are free for others
-/// then. One with a response that has no end, or a WebSocket, would hold its place for ever.
+/// then. One with a response that has no end, or a WebSocket, would hold its place for ever. No request waits for that time.
 const OWN_END: Duration = Duration::from_secs(1);
 
 /// A process id for a message; empty for a worker that has just ended.
@@ -112,15 +112,27 @@ impl Supervisor {
     /// Drains workers that take no more requests and do not end: others are started in their place, and `limits.drain_timeout` applies to
     /// the requests that they still serve.
     pub(super) fn drain_done(&mut self, now: Instant, wake: &mut Wake) {
+        let done = self.table.workers.iter_mut();
+        let done: Vec<_> = done.map(|worker| worker.done_since(now)).collect();
+        if done.iter().all(Option::is_none) {
+            return;
+        }
+        let is_awaited = self.app.generation.load().segment.has_queued()
+            && !self.table.workers.iter().any(Worker::takes_requests);
         let name = self.app.name();
-        for worker in &mut self.table.workers {
-            let Some(done_at) = worker.done_since(now) else {
+        for (worker, done_at) in self.table.workers.iter_mut().zip(done) {
+            let Some(done_at) = done_at else {
                 continue;
             };
-            if now < done_at + OWN_END {
-                wake.at(done_at + OWN_END);
-                continue;
-            }
+            let why = match now < done_at + OWN_END {
+                true if is_awaited => "while others wait",
+                true => {
+                    wake.at(done_at + OWN_END);
+                    continue;
+                }
+                false => "and has not ended",
+            };
+            worker.doom.get_or_insert(End::Left);
             worker.drain(now);
             // A takeover is not delayed by it, as if it had ended.
             if let Some(roll) = &mut self.roll
@@ -132,17 +144,72 @@ impl Supervisor {
             self.context.log.log(
                 Level::Info,
                 &format!(
-                    "\"{name}\" application process{pid} takes no more requests and still serves some: another one is started"
+                    "\"{name}\" application process{pid} takes no more requests {why}: another one is started"
                 ),
             );
         }
     }
 
-    /// Limits the time of draining workers.
-    pub(super) fn check_leaving(&mut self, now: Instant, wake: &mut Wake) {
-        let Some(drain) = self.app.spec().common.limits.drain_timeout.0 else {
+    /// Limits the number of the workers that are drained because they take no more requests: with the others, they use no more memory than
+    /// a restart. Those that end within [`OWN_END`] do not count.
+    pub(super) fn bound_done(&mut self, now: Instant, wake: &mut Wake) {
+        let most = self.app.spec().common.processes.max();
+        let is_done = |worker: &Worker| worker.is_draining() && worker.doom == Some(End::Left);
+        let count = self.table.count(is_done);
+        if count <= most {
+            return;
+        }
+        let late = |worker: &Worker| is_done(worker) && now >= worker.since + OWN_END;
+        let surplus = self.table.count(late).saturating_sub(most);
+        self.end_oldest(surplus, now, late, "more than `processes` are draining");
+        let early = self.table.workers.iter();
+        let early = early.filter(|worker| is_done(worker) && !late(worker));
+        if let Some(next) = early.map(|worker| worker.since + OWN_END).min() {
+            wake.at(next);
+        }
+    }
+
+    /// Makes room for `count` workers in the segment of a prototype, whose numbers are all in use: ends the time of the workers that have
+    /// been draining for the longest time.
+    pub(super) fn free_numbers(&mut self, prototype: u64, count: u32) {
+        let Some(prototype) = self.table.prototype(prototype) else {
             return;
         };
+        let generation = Arc::clone(&prototype.generation);
+        let is_in_it = |worker: &Worker| Arc::ptr_eq(&worker.generation, &generation);
+        let ending =
+            |worker: &Worker| is_in_it(worker) && worker.is_leaving() && !worker.is_draining();
+        let missing = count.saturating_sub(self.table.count(ending));
+        self.end_oldest(
+            missing,
+            now(),
+            |worker| is_in_it(worker) && worker.is_draining(),
+            "another process needs its place",
+        );
+    }
+
+    /// Ends the time of those `count` workers for which `is_meant` holds that have been draining for the longest time.
+    fn end_oldest(
+        &mut self,
+        count: u32,
+        now: Instant,
+        is_meant: impl Fn(&Worker) -> bool,
+        why: &str,
+    ) {
+        let workers = self.table.workers.iter().enumerate();
+        let mut oldest: Vec<_> = workers
+            .filter(|(_, worker)| is_meant(worker))
+            .map(|(index, worker)| (worker.since, index))
+            .collect();
+        oldest.sort_unstable();
+        for (_, index) in oldest.into_iter().take(count as usize) {
+            self.end_time_of(index, now, why);
+        }
+    }
+
+    /// Limits the time of draining workers.
+    pub(super) fn check_leaving(&mut self, now: Instant, wake: &mut Wake) {
+        let drain = self.app.spec().common.limits.drain_timeout.0;
         for index in 0..self.table.workers.len() {
             let Some(worker) = self.table.workers.get(index) else {
                 break;
@@ -151,11 +218,14 @@ impl Supervisor {
                 continue;
             }
             match worker.asked_at {
-                None if now < worker.since + drain => wake.at(worker.since + drain),
-                None => {
-                    self.end_time_of(index, now, "`limits.drain_timeout` is over");
-                    wake.at(now + GRACE);
-                }
+                None => match drain.map(|drain| worker.since + drain) {
+                    None => {}
+                    Some(end) if now < end => wake.at(end),
+                    Some(_) => {
+                        self.end_time_of(index, now, "`limits.drain_timeout` is over");
+                        wake.at(now + GRACE);
+                    }
+                },
                 Some(asked_at) if now < asked_at + GRACE => wake.at(asked_at + GRACE),
                 Some(_) => self.kill_stuck(index, now),
             }

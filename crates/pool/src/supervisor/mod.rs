@@ -66,7 +66,8 @@ const QUIET_TICK: Duration = Duration::from_millis(200);
 /// Minimum interval between log lines about memory that does not permit more workers.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them are reserved for draining workers.
+/// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them are reserved for workers that are
+/// draining, after a takeover or at their limits.
 pub(crate) const MAX_PROCESSES: u32 = tutti_wire::layout::MAX_WORKERS / 2;
 
 // The configuration caps `processes` at it.

@@ -47,7 +47,7 @@ impl Supervisor {
             wake.at(at);
         }
         self.drain_done(now, &mut wake);
-        self.check_leaving(now, &mut wake);
+        self.bound_done(now, &mut wake);
         if self.check_missing(now) {
             wake.at(now + QUIET_TICK);
         }
@@ -75,6 +75,8 @@ impl Supervisor {
             }
             Mode::Stopping(Stopping { kill_at }) => self.check_stopped(now, kill_at, &mut wake),
         }
+        // Behind the starts, for which workers may have been asked to end.
+        self.check_leaving(now, &mut wake);
         self.publish();
         self.report_settled(now);
         self.plan_tick(now, &mut wake);
@@ -221,9 +223,12 @@ impl Supervisor {
         let spec = self.app.spec();
         let threads = spec.special.threads();
         let random = &mut self.random;
-        self.table.fork(serial, count, threads, || {
+        let missing = self.table.fork(serial, count, threads, || {
             scale::thread_limit(&spec, random)
         });
+        if missing > 0 {
+            self.free_numbers(serial, missing);
+        }
     }
 
     /// Kills prototypes that do not react: they would keep workers from being started, or never end.

@@ -92,7 +92,7 @@ impl Supervisor {
         let up = self
             .table
             .count(|worker| worker.prototype == serial && worker.is_ready());
-        // A worker that has ended at its request limit counts: under load there may never be as many at once.
+        // A worker that has ended, or is drained, at its request limit counts: under load there may never be as many at once.
         if !is_ready || up.saturating_add(roll.left) < roll.target {
             return;
         }

@@ -126,29 +126,29 @@ impl ProcessTable {
     }
 
     /// Asks a prototype to fork `count` workers with the lowest free numbers. `limit` returns the number of requests after which each
-    /// thread of a worker ends.
+    /// thread of a worker ends. Returns for how many of them no numbers are free.
     pub(super) fn fork(
         &mut self,
         serial: u64,
         count: u32,
         threads: NonZeroU32,
         mut limit: impl FnMut() -> Option<NonZeroU64>,
-    ) {
+    ) -> u32 {
         let Some(prototype) = self.prototype(serial) else {
-            return;
+            return 0;
         };
         if prototype.stage != Stage::Ready {
-            return;
+            return 0;
         }
         let Some(pid) = prototype.pid else {
             debug_assert!(false, "a prototype is ready before it was launched");
-            return;
+            return 0;
         };
         let generation = Arc::clone(&prototype.generation);
         let mark = prototype.output.mark();
-        for _ in 0..count {
+        for forked in 0..count {
             let Some(number) = self.free_number(&generation, threads.get()) else {
-                return;
+                return count - forked;
             };
             assert!(
                 self.is_free(&generation, number..number + threads.get()),
@@ -166,7 +166,7 @@ impl ProcessTable {
                 .prototype(serial)
                 .is_some_and(|prototype| prototype.send(&fork));
             if !is_sent {
-                return;
+                return 0;
             }
             let numbers = Numbers {
                 generation: Arc::clone(&generation),
@@ -180,6 +180,7 @@ impl ProcessTable {
                 now(),
             ));
         }
+        0
     }
 
     /// The lowest free block of numbers in a segment for a process with this many threads.

@@ -39,7 +39,7 @@ pub(super) struct Worker {
     pub(super) since: Instant,
     /// When it was asked where it is, because its drain time was over.
     pub(super) asked_at: Option<Instant>,
-    /// Why it is to end, if that is its own fault.
+    /// Why it is to end, if the server did not choose that.
     pub(super) doom: Option<End>,
     state: State,
 }
@@ -224,6 +224,11 @@ impl Worker {
         matches!(self.state, State::Leaving | State::Killed)
     }
 
+    /// True if it was drained, and neither killed nor asked where it is.
+    pub(super) fn is_draining(&self) -> bool {
+        matches!(self.state, State::Leaving) && self.asked_at.is_none()
+    }
+
     /// True if it has become ready and has neither taken a request nor fallen asleep since: it is about to.
     pub(super) fn is_fresh(&self, now: Instant) -> bool {
         self.is_ready()
@@ -234,6 +239,11 @@ impl Worker {
                     && !snapshot.is_busy()
                     && !snapshot.idle
             })
+    }
+
+    /// True if it is expected to take the next request soon.
+    pub(super) fn takes_requests(&self) -> bool {
+        matches!(&self.state, State::Ready(ready) if !ready.is_taken && ready.done_at.is_none())
     }
 
     /// True if it could take nothing in the last round.
@@ -319,7 +329,8 @@ impl Worker {
                 report,
                 since: self.since,
             },
-            State::Leaving | State::Killed => Ended::Leaving,
+            State::Leaving => Ended::Leaving,
+            State::Killed => Ended::Killed,
         }
     }
 
@@ -412,6 +423,8 @@ pub(super) enum Ended {
     },
     /// While draining.
     Leaving,
+    /// After the server had killed it.
+    Killed,
 }
 
 #[cfg(test)]

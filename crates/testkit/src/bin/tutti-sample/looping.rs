@@ -79,11 +79,8 @@ pub(crate) fn run(process: &mut Process) -> Result<(), StartError> {
                 tasks.insert(task.exchange.slot(), task);
             }
         }
-        if worker.must_stop() {
-            tasks.retain(|_, task| !task.say_goodbye());
-            if tasks.is_empty() {
-                return Ok(());
-            }
+        if worker.must_stop() && tasks.is_empty() {
+            return Ok(());
         }
         if worker.prepare_sleep() {
             sleep(&worker, &tasks);
@@ -234,19 +231,6 @@ impl Task {
         }
         exchange.finish();
         Some(true)
-    }
-
-    /// The process is to leave: a WebSocket would never end by itself. True when it is over.
-    fn say_goodbye(&mut self) -> bool {
-        if !matches!(self.stage, Stage::Socket(_)) {
-            return false;
-        }
-        // 1001: going away (RFC 6455, 7.4.1).
-        let _ = self
-            .exchange
-            .try_send(MessageOpcode::Close, &1001u16.to_be_bytes());
-        self.exchange.finish();
-        true
     }
 }
 
