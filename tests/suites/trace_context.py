@@ -1,4 +1,4 @@
-"""W3C Trace Context: `traceparent` and `tracestate` as a server behind gets them, with `settings.telemetry`: the W3C's cases."""
+"""W3C Trace Context: `traceparent` and `tracestate` as an upstream server gets them, with `settings.telemetry`: the W3C's cases."""
 
 import json
 import re
