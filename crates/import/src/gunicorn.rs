@@ -148,20 +148,8 @@ pub(crate) fn import(
         );
         options.insert("module".to_owned(), "application".into());
     }
-    match settings.find("bind") {
-        None => drop(
-            program
-                .addresses
-                .insert("127.0.0.1:8000".to_owned(), json!({})),
-        ),
-        Some(bind) if program.addresses.is_empty() => findings.lost(
-            &bind.place,
-            "bind",
-            "no address can be read: Tutti does not listen",
-            "write a literal, or add a listener to the result",
-        ),
-        Some(_) => {}
-    }
+    let binding = settings.find("bind").map(|bind| &bind.place);
+    program.listen_by_default("127.0.0.1:8000", binding, findings);
     forwarded(&settings, &mut program);
     if !path.is_empty() {
         let path = match path.as_slice() {

@@ -151,6 +151,26 @@ impl Program {
         }
     }
 
+    /// Adds the address of a source that names none. `binding` is where it names one, or may do so: if no address could be read there,
+    /// nothing listens, and that is reported.
+    pub(crate) fn listen_by_default(
+        &mut self,
+        address: &str,
+        binding: Option<&SourceLocation>,
+        findings: &mut Findings,
+    ) {
+        match binding {
+            None => drop(self.addresses.insert(address.to_owned(), json!({}))),
+            Some(place) if self.addresses.is_empty() => findings.lost(
+                place,
+                "bind",
+                "no address can be read: Tutti does not listen",
+                "write a literal, or add a listener to the result",
+            ),
+            Some(_) => {}
+        }
+    }
+
     /// Keeps an address closed.
     pub(crate) fn close(&mut self, text: &str) {
         for address in listeners(text) {

@@ -282,20 +282,8 @@ impl Reading {
     }
 
     fn finish(mut self, findings: &mut Findings) -> Value {
-        match self.binding {
-            None => {
-                self.program
-                    .addresses
-                    .insert("*:9292".to_owned(), json!({}));
-            }
-            Some(place) if self.program.addresses.is_empty() => findings.lost(
-                &place,
-                "bind",
-                "no address can be read: Tutti does not listen",
-                "write a literal, or add a listener to the result",
-            ),
-            Some(_) => {}
-        }
+        self.program
+            .listen_by_default("*:9292", self.binding.as_ref(), findings);
         self.program.into_json("app")
     }
 }
