@@ -934,14 +934,7 @@ fn a_slow_client_does_not_hold_the_server() {
 
 #[test]
 fn requests_wait_for_a_server_with_room() {
-    let (go, wait) = std::sync::mpsc::channel::<()>();
-    let wait = std::sync::Mutex::new(wait);
-    let backend = Backend::new(move |peer| {
-        while peer.request().is_some() {
-            wait.lock().unwrap().recv().unwrap();
-            peer.answer(b"ok");
-        }
-    });
+    let (go, backend) = Backend::gated(b"ok");
     let site = upstream(
         &format!(r#""{}": {{"max_connections": 1}}"#, backend.address),
         r#""queue": 1, "queue_timeout": 1000"#,
@@ -1016,14 +1009,7 @@ fn the_head_of_an_answer_ends_the_rest_of_a_server() {
 
 #[test]
 fn a_retry_without_a_server_keeps_no_other_request_waiting() {
-    let (go, wait) = std::sync::mpsc::channel::<()>();
-    let wait = std::sync::Mutex::new(wait);
-    let full = Backend::new(move |peer| {
-        while peer.request().is_some() {
-            wait.lock().unwrap().recv().unwrap();
-            peer.answer(b"full");
-        }
-    });
+    let (go, full) = Backend::gated(b"full");
     let choosy = Backend::new(|peer| {
         while let Some(asked) = peer.request() {
             match asked.line().contains("/limited") {

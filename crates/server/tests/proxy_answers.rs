@@ -135,14 +135,7 @@ fn the_last_server_s_answer_is_the_client_s() {
 
 #[test]
 fn a_status_is_passed_on_where_the_other_server_has_no_capacity() {
-    let (go, wait) = std::sync::mpsc::channel::<()>();
-    let wait = std::sync::Mutex::new(wait);
-    let full = Backend::new(move |peer| {
-        while peer.request().is_some() {
-            wait.lock().unwrap().recv().unwrap();
-            peer.answer(b"full");
-        }
-    });
+    let (go, full) = Backend::gated(b"full");
     let limited = answering("429 Slow down\r\nX-From: limited\r\n", "later");
     let site = upstream(
         &format!(

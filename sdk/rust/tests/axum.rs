@@ -16,16 +16,19 @@ fn example() -> PathBuf {
     folder.join("examples/hello")
 }
 
-#[test]
-fn an_axum_application_serves() {
-    let program = Program::start(&example());
-    program.ready();
-    let get = |target: &'static [u8]| WireRequestHead {
+fn get(target: &'static [u8]) -> WireRequestHead<'static> {
+    WireRequestHead {
         method: b"GET",
         target,
         version_minor: 1,
         ..WireRequestHead::default()
-    };
+    }
+}
+
+#[test]
+fn an_axum_application_serves() {
+    let program = Program::start(&example());
+    program.ready();
     let slots = [(); 10].map(|()| program.submit_head(&get(b"/hello/world"), &BodyRef::None));
     for slot in slots {
         let answer = program.answer(slot);
@@ -55,12 +58,6 @@ fn an_axum_application_serves() {
 fn a_service_is_dropped_when_its_client_goes() {
     let program = Program::start(&example());
     program.ready();
-    let get = |target: &'static [u8]| WireRequestHead {
-        method: b"GET",
-        target,
-        version_minor: 1,
-        ..WireRequestHead::default()
-    };
     let handshake = WireRequestHead {
         websocket: true,
         fields: &[

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use tutti_testkit::PATIENCE;
 
@@ -102,6 +102,19 @@ impl Backend {
                 peer.send(&answer);
             }
         })
+    }
+
+    /// Responds to each request with this body when the sender has sent for it.
+    pub(crate) fn gated(body: &'static [u8]) -> (mpsc::Sender<()>, Self) {
+        let (go, wait) = mpsc::channel();
+        let wait = Mutex::new(wait);
+        let backend = Self::new(move |peer| {
+            while peer.request().is_some() {
+                wait.lock().unwrap().recv().unwrap();
+                peer.answer(body);
+            }
+        });
+        (go, backend)
     }
 
     /// Responds to every request with a body that describes the request.
