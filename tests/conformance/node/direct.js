@@ -130,8 +130,9 @@ const pages = {
     '/connections': (request, response) => server.getConnections((error, count) => response.end(`${error} ${count}`)),
     '/handled': () => { throw new Error('caught by the process'); },
     '/seen': (request, response) => response.end(seen.join(',')),
+    '/process': (request, response) => response.end(String(process.pid)),
     '/restart': (request, response) => {
-        response.end('closing', () => server.close(() => server.listen(3000)));
+        response.end(String(process.pid), () => server.close(() => setTimeout(() => server.listen(3000), 300)));
     },
 };
 

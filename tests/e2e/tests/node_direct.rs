@@ -211,11 +211,13 @@ fn the_resource_of_a_request_goes_with_it() {
 #[test]
 fn a_server_that_is_closed_and_listens_again_serves() {
     let site = site(&json!({}));
-    assert_eq!(site.text("/restart"), "closing");
+    let process = site.text("/restart");
+    // Requests that come between the two wait, and the process is not replaced.
     wait_until("it serves again", || {
         let reply = site.get("/way");
         reply.status == 200 && reply.text() == "a socket"
     });
+    assert_eq!(site.text("/process"), process);
 }
 
 #[test]

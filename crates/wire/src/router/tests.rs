@@ -611,11 +611,8 @@ fn lengths_that_cannot_be_are_violations() {
     }
 }
 
-/// The simulator's seed 1796569471000106: a change of the configuration sets the limits anew.
-#[test]
-fn an_event_loop_that_has_reached_its_limit_ends_although_the_limit_is_raised() {
-    let segment = segment();
-    segment.set_request_limit(0, NonZeroU64::new(1));
+/// Worker 0 as an event loop that serves.
+fn event_loop(segment: &Segment) -> Worker {
     let descriptors = Descriptors {
         threads: (0..SMALL.threads).map(|_| event()).collect(),
         workers: (0..SMALL.workers).map(|_| event()).collect(),
@@ -626,6 +623,29 @@ fn an_event_loop_that_has_reached_its_limit_ends_although_the_limit_is_raised() 
     let mut worker = unstarted.into_worker();
     worker.enter_loop(4).unwrap();
     worker.ready();
+    worker
+}
+
+#[test]
+fn a_worker_whose_place_another_program_takes_stays_ready() {
+    let segment = segment();
+    let mut worker = event_loop(&segment);
+    submit(&segment, b"/first");
+    submit(&segment, b"/second");
+    let mut exchange = worker.try_next().unwrap();
+    worker.hand_over();
+    assert!(worker.try_next().is_none() && segment.worker_snapshot(0).ready);
+    exchange.abort();
+    worker.stop_taking();
+    assert!(!segment.worker_snapshot(0).ready);
+}
+
+/// The simulator's seed 1796569471000106: a change of the configuration sets the limits anew.
+#[test]
+fn an_event_loop_that_has_reached_its_limit_ends_although_the_limit_is_raised() {
+    let segment = segment();
+    segment.set_request_limit(0, NonZeroU64::new(1));
+    let mut worker = event_loop(&segment);
     submit(&segment, b"/first");
     submit(&segment, b"/second");
     let mut exchange = worker.try_next().unwrap();

@@ -97,9 +97,16 @@ impl Worker {
 
     /// Takes no further request, and continues those it has: another process replaces it then.
     pub fn stop_taking(&mut self) {
+        self.mark_absent();
+        self.hand_over();
+    }
+
+    /// Takes no further request, and continues those it has, while another program gets ready to take this worker's place. Unlike after
+    /// [`stop_taking`](Self::stop_taking), the router waits for that program and starts no other process.
+    pub fn hand_over(&mut self) {
         if !self.is_leaving {
             self.is_leaving = true;
-            self.retire();
+            self.puller.retire(&*self.core);
         }
     }
 

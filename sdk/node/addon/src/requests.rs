@@ -109,7 +109,10 @@ impl Requests {
 
     /// Takes none any more, and has them relayed once those it has are answered.
     pub(crate) fn relay(&mut self) {
-        self.worker.stop_taking();
+        match self.worker.must_stop() {
+            true => self.worker.stop_taking(),
+            false => self.worker.hand_over(),
+        }
         self.farewell.get_or_insert(RELAY);
     }
 
