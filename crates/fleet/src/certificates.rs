@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -17,7 +18,7 @@ use tutti_protocol::{FleetAnswer, FleetRequest};
 
 use crate::controller::Controller;
 use crate::state::Node;
-use crate::watching::Again;
+use crate::watching::{Follower, SOON};
 
 /// The keys of this node; an error is the reason why it has none.
 pub(crate) type OwnKeys = Result<Arc<SealingKeys>, String>;
@@ -61,11 +62,11 @@ struct Brought {
 }
 
 impl Brought {
-    fn again(&self) -> Again {
+    /// Returns the pause before the next attempt.
+    fn pause(&self) -> Option<Duration> {
         match self.waits {
-            Some(_) => Again::Soon,
-            None if self.is_incomplete => Again::Later,
-            None => Again::Never,
+            Some(_) => Some(SOON),
+            None => self.is_incomplete.then_some(LATER),
         }
     }
 }
@@ -87,6 +88,9 @@ enum Extent {
     All,
 }
 
+/// The pause before certificates that were rejected, or are still in use, are tried again.
+const LATER: Duration = Duration::from_secs(30);
+
 pub(crate) struct Certificates {
     node: Arc<Node>,
     store: Arc<dyn FleetStore>,
@@ -95,6 +99,13 @@ pub(crate) struct Certificates {
     keys: OwnKeys,
     /// Held while certificates are sent: one after the other.
     outcome: Mutex<Outcome>,
+}
+
+/// Sends those that change in the store.
+impl Follower for Arc<Certificates> {
+    async fn process(&mut self, _entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
+        Ok(self.bring(Extent::New).await?.pause())
+    }
 }
 
 impl Certificates {
@@ -131,15 +142,6 @@ impl Certificates {
     pub(crate) async fn bring_now(&self) -> Result<Option<String>, FleetStoreError> {
         let brought = self.bring(Extent::All).await?;
         Ok(brought.waits)
-    }
-
-    /// Sends those that have changed in the store.
-    pub(crate) async fn bring_changed(&self) -> Again {
-        match self.bring(Extent::New).await {
-            Ok(brought) => brought.again(),
-            // The follower of the heads logs an unavailable store.
-            Err(_) => Again::Soon,
-        }
     }
 
     /// Synchronizes the controller with the store.

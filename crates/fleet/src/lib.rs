@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `controller` | requests to the controller |
 //! | `state` | the documents that this node should run, runs, and has rejected |
-//! | `follow` | new documents, from the store to the controller |
+//! | `heads` | new documents, from the store to the controller |
 //! | `certificates` | certificates of the fleet, from the store to the controller |
 //! | `authorities` | challenge responses, from the store to the router |
 //! | `shared`, `shared_news` | automatic certificates that the fleet shares, for the acme process |
@@ -24,7 +24,7 @@
 mod authorities;
 mod certificates;
 mod controller;
-mod follow;
+mod heads;
 mod node_count;
 mod node_report;
 mod nodes;
@@ -36,16 +36,14 @@ mod watching;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_fleet_store::etcd::EtcdStore;
 use tutti_fleet_store::etcd_client::{ClusterOptions, EtcdEndpoint, EtcdTls};
-use tutti_fleet_store::keys::{ANSWERS, CERTIFICATES};
-use tutti_fleet_store::seal::SealingKeys;
-use tutti_fleet_store::store::{Entries, FleetStore};
+use tutti_fleet_store::keys::{ADDRESSES, ANSWERS, CERTIFICATES, HEADS, PURGES};
+use tutti_fleet_store::store::FleetStore;
 use tutti_fleet_store::{patience, seconds};
 use tutti_log::Log;
 use tutti_options::source::{LiveNode, LiveNodes, is_name};
@@ -55,12 +53,15 @@ use tutti_protocol::{
 };
 use tutti_unprivileged::{own_log, start};
 
+use self::authorities::Authorities;
 use self::certificates::{Certificates, own_keys};
 use self::controller::{Controller, Link};
-use self::follow::Follower;
+use self::heads::Heads;
+use self::nodes::Nodes;
 use self::purges::Purger;
 use self::shared::Shared;
 use self::state::Node;
+use self::watching::{Follower, follow};
 
 /// Time for which the answer of a node stays in the store without being prolonged.
 const LIFE: Duration = Duration::from_secs(15);
@@ -127,8 +128,7 @@ async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Re
 }
 
 /// Follows the nodes of the fleet; the known nodes are passed to it.
-type FollowNodes =
-    Box<dyn FnOnce(Vec<LiveNode>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+type FollowNodes = Box<dyn FnOnce(Vec<LiveNode>) + Send>;
 
 /// Everything that messages of main need.
 struct Orders {
@@ -153,8 +153,9 @@ impl Orders {
                 ToFleet::Shared { id, request } => self.sharing.obey(id, request),
                 ToFleet::Sharing { is_there } => self.sharing.begin_session(is_there),
                 ToFleet::FollowNodes { known } => {
-                    let nodes = self.nodes.take();
-                    drop(nodes.map(|follow| tokio::spawn(follow(known))));
+                    if let Some(follow) = self.nodes.take() {
+                        follow(known);
+                    }
                 }
                 ToFleet::Leave if self.is_connecting => self.node.leave(),
                 ToFleet::Leave => self.controller.send_left(),
@@ -183,16 +184,6 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
         keys.clone(),
         hello.kept_certificates.as_deref(),
     ));
-    tokio::spawn({
-        let (store, certificates) = (Arc::clone(&store), Arc::clone(&certificates));
-        async move {
-            let look = |_| {
-                let certificates = Arc::clone(&certificates);
-                async move { certificates.bring_changed().await }
-            };
-            watching::watch(store, CERTIFICATES, longest_pause, look).await;
-        }
-    });
     tokio::spawn(node_report::hold(
         Arc::clone(node),
         Arc::clone(&store),
@@ -200,25 +191,43 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
         life,
         log.clone(),
     ));
-    let follower = Follower {
+    let heads = Heads {
         node: Arc::clone(node),
         store: Arc::clone(&store),
         controller: Arc::clone(controller),
-        certificates,
+        certificates: Arc::clone(&certificates),
         log: log.clone(),
-        said: Mutex::default(),
+        said: None,
+        was_there: None,
     };
-    tokio::spawn(follow::follow(follower, longest_pause));
     let purger = Purger {
         node: Arc::clone(node),
-        store: Arc::clone(&store),
         controller: Arc::clone(controller),
         log: log.clone(),
     };
-    share(purger, life, longest_pause);
+    let follows = Follows {
+        store: Arc::clone(&store),
+        longest_pause,
+    };
+    follows.spawn(HEADS, heads);
+    follows.spawn(CERTIFICATES, certificates);
+    follows.spawn(PURGES, purger);
+    tokio::spawn(node_count::count(
+        Arc::clone(node),
+        store,
+        Arc::clone(controller),
+        life,
+    ));
+    tokio::spawn(node_count::report(Arc::clone(node), Arc::clone(controller)));
     orders.sharing.shared = keys.map(|keys| {
-        answer_authorities(orders, Arc::clone(&store), &keys, longest_pause);
-        let node = Arc::clone(&orders.node);
+        let authorities = Authorities {
+            node: Arc::clone(node),
+            controller: Arc::clone(controller),
+            keys: Arc::clone(&keys),
+            log: log.clone(),
+        };
+        follows.spawn(ANSWERS, authorities);
+        let node = Arc::clone(node);
         let shared = Shared::new(Arc::clone(link), Arc::new(etcd), keys, node, life);
         let shared = Arc::new(shared);
         tokio::spawn(shared_news::send_changes(
@@ -227,34 +236,24 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
         ));
         shared
     });
-    let controller = Arc::clone(&orders.controller);
+    let controller = Arc::clone(controller);
     orders.nodes = Some(Box::new(move |before| {
-        Box::pin(nodes::follow(
-            store,
-            controller,
-            life,
-            longest_pause,
-            before,
-        ))
+        follows.spawn(ADDRESSES, Nodes::new(controller, life, before));
     }));
 }
 
-/// Makes the router serve the challenge responses in the store.
-fn answer_authorities(
-    orders: &Orders,
+/// The store, and how to follow it.
+struct Follows {
     store: Arc<dyn FleetStore>,
-    keys: &Arc<SealingKeys>,
     longest_pause: Duration,
-) {
-    let (node, controller) = (Arc::clone(&orders.node), Arc::clone(&orders.controller));
-    let (keys, log) = (Arc::clone(keys), orders.log.clone());
-    tokio::spawn(async move {
-        let (node, controller, keys, log) = (&node, &controller, &keys, &log);
-        let look = |entries: Entries| async move {
-            authorities::give(node, controller, keys, log, &entries).await
-        };
-        watching::watch(store, ANSWERS, longest_pause, look).await;
-    });
+}
+
+impl Follows {
+    /// Follows all texts with this prefix, in a task of its own.
+    fn spawn(&self, prefix: &'static str, follower: impl Follower + 'static) {
+        let (store, longest_pause) = (Arc::clone(&self.store), self.longest_pause);
+        tokio::spawn(async move { follow(&*store, prefix, longest_pause, follower).await });
+    }
 }
 
 /// Handles requests of the acme process.
@@ -290,21 +289,6 @@ impl Sharing {
             }
         }
     }
-}
-
-/// Follows the data that nodes share beside the configuration.
-fn share(purger: Purger, life: Duration, longest_pause: Duration) {
-    let Purger {
-        node,
-        store,
-        controller,
-        ..
-    } = &purger;
-    let reporting = node_count::report(Arc::clone(node), Arc::clone(controller));
-    let (node, store) = (Arc::clone(node), Arc::clone(store));
-    tokio::spawn(node_count::count(node, store, Arc::clone(controller), life));
-    tokio::spawn(reporting);
-    tokio::spawn(purges::follow(purger, longest_pause));
 }
 
 /// Returns the name of this node: that of the configuration, or the host name.

@@ -4,82 +4,63 @@
 //! unavailable store, or one that has just come back, removes a node that is online.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout, timeout_at};
-use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::ADDRESSES;
 use tutti_fleet_store::records::read_all;
-use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError};
+use tutti_fleet_store::store::{Entries, FleetStoreError};
 use tutti_options::source::{LiveNode, LiveNodes};
 
 use crate::controller::Controller;
+use crate::watching::Follower;
 
-/// Changes within this time are reported together: a starting fleet is one change.
-const TOGETHER: Duration = Duration::from_millis(50);
-
-/// Follows the addresses of nodes forever. `life` is the time for a node to be in the store again, including those
-/// known from `before`.
-pub(crate) async fn follow(
-    store: Arc<dyn FleetStore>,
+/// Sends main the addresses of nodes.
+pub(crate) struct Nodes {
     controller: Arc<Controller>,
+    /// Time for a node to be in the store again.
     life: Duration,
-    longest_pause: Duration,
-    before: Vec<LiveNode>,
-) {
-    let mut backoff = Backoff::new(longest_pause);
-    let mut known = Known::of(before);
-    let mut is_lost = false;
-    loop {
-        let ended = follow_once(&*store, &controller, life, &mut known, || {
-            backoff.reset();
-            is_lost = false;
-        });
-        let Err(error) = ended.await;
-        if !std::mem::replace(&mut is_lost, true) {
-            controller.send_nodes(LiveNodes {
-                nodes: None,
-                lost: Some(error.message),
-            });
+    known: Known,
+    is_lost: bool,
+}
+
+impl Nodes {
+    /// Starts with those known from `before`.
+    pub(crate) fn new(controller: Arc<Controller>, life: Duration, before: Vec<LiveNode>) -> Nodes {
+        Nodes {
+            controller,
+            life,
+            known: Known::of(before),
+            is_lost: false,
         }
-        sleep(backoff.after_failure()).await;
     }
 }
 
-async fn follow_once(
-    store: &dyn FleetStore,
-    controller: &Controller,
-    life: Duration,
-    known: &mut Known,
-    found: impl FnOnce(),
-) -> Result<Infallible, FleetStoreError> {
-    let mut following = store.follow(ADDRESSES).await?;
-    let mut entries = following.next().await?;
-    found();
-    known.found(Instant::now(), life);
-    loop {
+impl Follower for Nodes {
+    /// A starting fleet is one change.
+    const TOGETHER: Duration = Duration::from_millis(50);
+
+    fn found(&mut self, _server: String) {
+        self.is_lost = false;
+        self.known.found(Instant::now(), self.life);
+    }
+
+    async fn process(&mut self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
         let now = Instant::now();
-        controller.send_nodes(LiveNodes {
-            nodes: Some(known.update(&entries, now)),
+        self.controller.send_nodes(LiveNodes {
+            nodes: Some(self.known.update(entries, now)),
             lost: None,
         });
-        // Not cancelled while data has arrived: it would be lost with the future.
-        match known.doubtful_until {
-            None => entries = following.next().await?,
-            Some(until) => {
-                match timeout(until.saturating_duration_since(now), following.next()).await {
-                    Ok(next) => entries = next?,
-                    Err(_) => continue,
-                }
-            }
-        }
-        let end = tokio::time::Instant::now() + TOGETHER;
-        while tokio::time::Instant::now() < end
-            && let Ok(more) = timeout_at(end, following.next()).await
-        {
-            entries = more?;
+        let until = self.known.doubtful_until;
+        Ok(until.map(|until| until.saturating_duration_since(now)))
+    }
+
+    fn lost(&mut self, error: FleetStoreError) {
+        if !std::mem::replace(&mut self.is_lost, true) {
+            self.controller.send_nodes(LiveNodes {
+                nodes: None,
+                lost: Some(error.message),
+            });
         }
     }
 }

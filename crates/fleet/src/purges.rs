@@ -2,58 +2,40 @@
 //! it was offline.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
-use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::PURGES;
 use tutti_fleet_store::purges::{Due, LastPurge, PurgeRecord, due};
 use tutti_fleet_store::records::read_all;
-use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError};
+use tutti_fleet_store::store::{Entries, FleetStoreError};
 use tutti_log::{Level, Log};
 use tutti_protocol::{FleetAnswer, FleetRequest, FleetText, PurgeScope};
 
 use crate::controller::Controller;
 use crate::state::Node;
-use crate::watching::next_or_again;
+use crate::watching::{Follower, SOON};
 
-/// The pause before a purge that no router could make is retried.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// Everything that following them needs.
+/// Makes the purges of the fleet on this node.
 pub(crate) struct Purger {
     pub(crate) node: Arc<Node>,
-    pub(crate) store: Arc<dyn FleetStore>,
     pub(crate) controller: Arc<Controller>,
     pub(crate) log: Log,
 }
 
-/// Follows them forever.
-pub(crate) async fn follow(purger: Purger, longest_pause: Duration) {
-    let mut backoff = Backoff::new(longest_pause);
-    loop {
-        // The follower of the heads logs the reason.
-        let Err(_) = purger.follow_once(&mut backoff).await;
-        purger.node.set_purged(false);
-        sleep(backoff.after_failure()).await;
+impl Follower for Purger {
+    async fn process(&mut self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
+        let is_done = self.make_due(entries).await;
+        self.node.set_purged(is_done);
+        Ok((!is_done).then_some(SOON))
+    }
+
+    fn lost(&mut self, _error: FleetStoreError) {
+        self.node.set_purged(false);
     }
 }
 
 impl Purger {
-    async fn follow_once(&self, backoff: &mut Backoff) -> Result<Infallible, FleetStoreError> {
-        let mut following = self.store.follow(PURGES).await?;
-        let mut entries = following.next().await?;
-        backoff.reset();
-        loop {
-            let is_done = self.make_due(&entries).await;
-            self.node.set_purged(is_done);
-            let pause = (!is_done).then_some(AGAIN);
-            entries = next_or_again(&mut *following, entries, pause).await?;
-        }
-    }
-
     /// Makes the purges that this node has not made; false: retry later.
     async fn make_due(&self, entries: &Entries) -> bool {
         let purges: BTreeMap<String, PurgeRecord> = read_all(entries, PURGES);

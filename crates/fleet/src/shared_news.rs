@@ -1,11 +1,8 @@
 //! Changes of the documents that the fleet shares, for the acme process.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
-use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::{ACME, LOCKS, STATE};
 use tutti_fleet_store::locks::Owner;
 use tutti_fleet_store::seal::SealingKeys;
@@ -13,25 +10,22 @@ use tutti_fleet_store::store::{Entries, FleetStoreError};
 use tutti_protocol::{FromFleet, SharedNews};
 
 use crate::shared::Shared;
+use crate::watching::{Follower, follow};
 
 /// Sends the changes forever, while there is an acme process.
 pub(crate) async fn send_changes(shared: Arc<Shared>, longest_pause: Duration) {
     let mut sessions = shared.sessions();
-    let mut backoff = Backoff::new(longest_pause);
     loop {
         let session = *sessions.borrow_and_update();
+        let changes = Changes {
+            shared: &shared,
+            sent: None,
+        };
         let following = async {
-            if session.is_none() {
-                return std::future::pending::<()>().await;
+            match session {
+                Some(_) => follow(&*shared.store, ACME, longest_pause, changes).await,
+                None => std::future::pending().await,
             }
-            let Err(error) = follow(&shared, &mut backoff).await;
-            let error = Some(format!("the fleet's store: {error}"));
-            let news = SharedNews {
-                error,
-                ..SharedNews::default()
-            };
-            send_news(&shared, news);
-            sleep(backoff.after_failure()).await;
         };
         tokio::select! {
             () = following => {}
@@ -45,20 +39,35 @@ pub(crate) async fn send_changes(shared: Arc<Shared>, longest_pause: Duration) {
     }
 }
 
-fn send_news(shared: &Shared, news: SharedNews) {
-    shared.link.send(&FromFleet::SharedNews { news });
+/// Sends all documents, and then each change.
+struct Changes<'a> {
+    shared: &'a Shared,
+    sent: Option<Entries>,
 }
 
-/// Sends all documents, and then each change, until that fails.
-async fn follow(shared: &Shared, backoff: &mut Backoff) -> Result<Infallible, FleetStoreError> {
-    let mut following = shared.store.follow(ACME).await?;
-    let mut sent: Option<Entries> = None;
-    loop {
-        let entries = following.next().await?;
-        backoff.reset();
-        let (news, known) = news(&shared.keys, sent.as_ref(), entries);
-        send_news(shared, news);
-        sent = Some(known);
+impl Changes<'_> {
+    fn send(&self, news: SharedNews) {
+        self.shared.link.send(&FromFleet::SharedNews { news });
+    }
+}
+
+impl Follower for Changes<'_> {
+    fn found(&mut self, _server: String) {
+        self.sent = None;
+    }
+
+    async fn process(&mut self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
+        let (news, known) = news(&self.shared.keys, self.sent.as_ref(), entries.clone());
+        self.send(news);
+        self.sent = Some(known);
+        Ok(None)
+    }
+
+    fn lost(&mut self, error: FleetStoreError) {
+        self.send(SharedNews {
+            error: Some(format!("the fleet's store: {error}")),
+            ..SharedNews::default()
+        });
     }
 }
 

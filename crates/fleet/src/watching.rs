@@ -1,80 +1,73 @@
 //! Texts of the store that are followed forever, whatever happens to the store.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tutti_dialer::Backoff;
-use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError, Following};
+use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError};
 
-/// When unchanged entries must be processed again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// Not before they change.
-    Never,
-    /// Soon: something they need was missing.
-    Soon,
-    /// After a while.
-    Later,
+/// The pause before unchanged texts are processed again because something they need was missing.
+pub(crate) const SOON: Duration = Duration::from_secs(1);
+
+/// Processes the texts of one prefix.
+pub(crate) trait Follower: Send {
+    /// Changes within this time are processed together.
+    const TOGETHER: Duration = Duration::ZERO;
+
+    /// The store is available, again or for the first time; `server` is the member that the texts come from.
+    fn found(&mut self, _server: String) {}
+
+    /// Processes all texts, after each change. Returns the pause after which unchanged ones must be processed again.
+    fn process(
+        &mut self,
+        entries: &Entries,
+    ) -> impl Future<Output = Result<Option<Duration>, FleetStoreError>> + Send;
+
+    /// The store is not available. The follower of the heads logs it.
+    fn lost(&mut self, _error: FleetStoreError) {}
 }
 
-impl Again {
-    fn pause(self) -> Option<Duration> {
-        match self {
-            Again::Never => None,
-            Again::Soon => Some(Duration::from_secs(1)),
-            Again::Later => Some(Duration::from_secs(30)),
-        }
-    }
-}
-
-/// Follows all texts with this prefix, and processes them after each change. The follower of the heads logs an
-/// unavailable store.
-pub(crate) async fn watch<F>(
-    store: Arc<dyn FleetStore>,
+/// Follows all texts with this prefix.
+pub(crate) async fn follow<F: Follower>(
+    store: &dyn FleetStore,
     prefix: &str,
     longest_pause: Duration,
-    look: impl Fn(Entries) -> F,
-) where
-    F: Future<Output = Again>,
-{
+    mut follower: F,
+) {
     let mut backoff = Backoff::new(longest_pause);
     loop {
-        let Err(_) = watch_once(&store, prefix, &mut backoff, &look).await;
+        let Err(error) = follow_once(store, prefix, &mut backoff, &mut follower).await;
+        follower.lost(error);
         sleep(backoff.after_failure()).await;
     }
 }
 
-async fn watch_once<F>(
-    store: &Arc<dyn FleetStore>,
+async fn follow_once<F: Follower>(
+    store: &dyn FleetStore,
     prefix: &str,
     backoff: &mut Backoff,
-    look: &impl Fn(Entries) -> F,
-) -> Result<Infallible, FleetStoreError>
-where
-    F: Future<Output = Again>,
-{
+    follower: &mut F,
+) -> Result<Infallible, FleetStoreError> {
     let mut following = store.follow(prefix).await?;
     let mut entries = following.next().await?;
     backoff.reset();
+    // Not the member that the store is connected to now, because another call may have switched.
+    follower.found(following.server());
     loop {
-        let again = look(entries.clone()).await;
-        entries = next_or_again(&mut *following, entries, again.pause()).await?;
-    }
-}
-
-/// Returns the next entries; after `pause`, if there is one, the same ones again.
-pub(crate) async fn next_or_again(
-    following: &mut dyn Following,
-    entries: Entries,
-    pause: Option<Duration>,
-) -> Result<Entries, FleetStoreError> {
-    match pause {
-        None => following.next().await,
-        // Not cancelled while data has arrived: it would be lost with the future.
-        Some(pause) => timeout(pause, following.next())
-            .await
-            .unwrap_or(Ok(entries)),
+        // `next` can be cancelled: what has arrived is returned by the next call.
+        entries = match follower.process(&entries).await? {
+            None => following.next().await?,
+            Some(pause) => match timeout(pause, following.next()).await {
+                Ok(next) => next?,
+                Err(_) => continue,
+            },
+        };
+        let end = Instant::now() + F::TOGETHER;
+        while Instant::now() < end
+            && let Ok(more) = timeout_at(end, following.next()).await
+        {
+            entries = more?;
+        }
     }
 }

@@ -1,12 +1,9 @@
 //! New documents, from the store to the controller.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
-use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::{self, HEADS};
 use tutti_fleet_store::records::{
     DocumentVersion, Rejection, Rollout, choose, digest, read_all, selectors,
@@ -18,70 +15,52 @@ use tutti_protocol::{FleetAnswer, FleetRequest};
 use crate::certificates::Certificates;
 use crate::controller::Controller;
 use crate::state::{Node, Task};
-use crate::watching::next_or_again;
+use crate::watching::{Follower, SOON};
 
-/// The pause before a document that could not be processed is sent again.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// Everything that following needs.
-pub(crate) struct Follower {
+/// Applies the documents that the heads select.
+pub(crate) struct Heads {
     pub(crate) node: Arc<Node>,
     pub(crate) store: Arc<dyn FleetStore>,
     pub(crate) controller: Arc<Controller>,
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) log: Log,
     /// The last line about a document that waits.
-    pub(crate) said: Mutex<Option<String>>,
+    pub(crate) said: Option<String>,
+    /// Whether the store was available at the last attempt; it is logged when that changes.
+    pub(crate) was_there: Option<bool>,
 }
 
-/// Follows the heads forever.
-pub(crate) async fn follow(follower: Follower, longest_pause: Duration) {
-    let mut backoff = Backoff::new(longest_pause);
-    let mut was_there = None;
-    loop {
-        let Err(error) = follower.follow_once(&mut backoff, &mut was_there).await;
-        follower.node.lost(&error.message);
-        if was_there != Some(false) {
-            was_there = Some(false);
+impl Follower for Heads {
+    fn found(&mut self, server: String) {
+        if self.was_there.replace(true) != Some(true) {
             let text = format!(
-                "cannot reach the configuration source; the current configuration stays in force: {}",
-                error.message
-            );
-            follower.log.line(Level::Warn, &text);
-        }
-        sleep(backoff.after_failure()).await;
-    }
-}
-
-impl Follower {
-    /// Follows the heads until that fails.
-    async fn follow_once(
-        &self,
-        backoff: &mut Backoff,
-        was_there: &mut Option<bool>,
-    ) -> Result<Infallible, FleetStoreError> {
-        let mut following = self.store.follow(HEADS).await?;
-        let mut entries = following.next().await?;
-        backoff.reset();
-        // Not the member that the store is connected to now, because another call may have switched.
-        let endpoint = following.server();
-        if *was_there != Some(true) {
-            *was_there = Some(true);
-            let text = format!(
-                "following the source at `{endpoint}` as node `{}`",
+                "following the source at `{server}` as node `{}`",
                 self.node.name
             );
             self.log.line(Level::Notice, &text);
         }
-        self.node.found(endpoint);
-        loop {
-            let pause = self.bring(&entries).await?;
-            entries = next_or_again(&mut *following, entries, pause).await?;
-        }
+        self.node.found(server);
     }
 
+    async fn process(&mut self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
+        self.bring(entries).await
+    }
+
+    fn lost(&mut self, error: FleetStoreError) {
+        self.node.lost(&error.message);
+        if self.was_there.replace(false) != Some(false) {
+            let text = format!(
+                "cannot reach the configuration source; the current configuration stays in force: {}",
+                error.message
+            );
+            self.log.line(Level::Warn, &text);
+        }
+    }
+}
+
+impl Heads {
     /// Applies the document that the heads select. Returns the pause after which to try again.
-    async fn bring(&self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
+    async fn bring(&mut self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
         let heads: BTreeMap<String, Rollout> = read_all(entries, HEADS);
         let node = &self.node;
         if let Some(selector) = unreadable(entries, &heads, &node.labels) {
@@ -120,14 +99,14 @@ impl Follower {
                     version.generation
                 ),
             );
-            return Ok(Some(AGAIN));
+            return Ok(Some(SOON));
         }
         Ok(self.apply(version, selector, text).await)
     }
 
     /// Applies a document. Returns the pause after which to try again.
     async fn apply(
-        &self,
+        &mut self,
         version: DocumentVersion,
         selector: String,
         text: String,
@@ -148,7 +127,7 @@ impl Follower {
                 self.controller.keep(kept);
                 let text = format!("generation {generation} of the fleet is in force");
                 self.log.line(Level::Notice, &text);
-                *self.said.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                self.said = None;
                 None
             }
             FleetAnswer::Refused { pointer, reason } => {
@@ -160,18 +139,17 @@ impl Follower {
             FleetAnswer::Unavailable { reason } => {
                 let text = format!("generation {} waits: {reason}", version.generation);
                 self.say_once(Level::Info, text);
-                Some(AGAIN)
+                Some(SOON)
             }
-            FleetAnswer::Seen { .. } | FleetAnswer::Noted | FleetAnswer::Purged => Some(AGAIN),
+            FleetAnswer::Seen { .. } | FleetAnswer::Noted | FleetAnswer::Purged => Some(SOON),
         }
     }
 
     /// Logs why the current document stays, unless that is known: it is tried again and again.
-    fn say_once(&self, level: Level, text: String) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.as_ref() != Some(&text) {
+    fn say_once(&mut self, level: Level, text: String) {
+        if self.said.as_ref() != Some(&text) {
             self.log.line(level, &text);
-            *said = Some(text);
+            self.said = Some(text);
         }
     }
 
