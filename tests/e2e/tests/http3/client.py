@@ -85,4 +85,4 @@ async def main(port, with_websocket):
     print("good")
 
 
-asyncio.run(asyncio.wait_for(main(int(sys.argv[1]), len(sys.argv) > 2), 50))
+asyncio.run(asyncio.wait_for(main(int(sys.argv[1]), len(sys.argv) > 2), 300))

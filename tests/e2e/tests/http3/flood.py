@@ -63,4 +63,4 @@ async def main(port, kind):
         client.close()
 
 
-asyncio.run(asyncio.wait_for(main(int(sys.argv[1]), sys.argv[2]), 50))
+asyncio.run(asyncio.wait_for(main(int(sys.argv[1]), sys.argv[2]), 300))
