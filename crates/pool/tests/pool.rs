@@ -32,6 +32,7 @@ use tutti_testkit::{Gate, PATIENCE, files, is_root, processes, skip, wait_until,
 const SHORT: Duration = Duration::from_secs(3);
 
 const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 
@@ -1779,6 +1780,50 @@ fn requests_do_not_wait_for_the_end_of_a_loop_at_its_limit() {
         .wait_for("takes no more requests while others wait");
     gate.open();
     assert_eq!(slow.wait().unwrap().text(), "waited");
+}
+
+/// Requests waited for the end of a response without an end.
+#[test]
+fn a_loop_that_hands_its_place_over_is_replaced_if_one_goes_on() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    spec.common.limits.drain_timeout = OptionalLimit(None);
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow = pool.begin(&app, &gate.target());
+    wait_until("it has begun", || app.status().active == 1);
+    let (first, _) = pid_of(&pool, &app);
+    assert_eq!(pool.get(&app, "/hand_over").unwrap().status, 200);
+    assert_ne!(pid_of(&pool, &app).0, first);
+    pool.log
+        .wait_for("takes no more requests and has not ended");
+    gate.open();
+    assert_eq!(slow.wait().unwrap().text(), "waited");
+    wait_until("it has ended", || !signal::exists(first));
+    assert_eq!(app.status().restarts, 0);
+}
+
+/// It counted as running until its last request ended: the thread that took no more had not had any.
+#[test]
+fn a_process_that_a_signal_ends_is_replaced_while_one_of_its_threads_goes_on() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    options_of(&mut spec, "perl", &json!({"threads": 2}));
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow = pool.begin(&app, &gate.target());
+    wait_until("it has begun", || {
+        let status = app.status();
+        status.active == 1 && status.queued == 0
+    });
+    let first = app.measures().pids[0];
+    signal::send(first, SIGTERM).unwrap();
+    pool.log
+        .wait_for("takes no more requests and has not ended");
+    assert_ne!(pid_of(&pool, &app).0, first);
+    gate.open();
+    assert_eq!(slow.wait().unwrap().text(), "waited");
+    wait_until("it has ended", || !signal::exists(first));
 }
 
 /// Each was kept for its drain time, until no number was left for another process.

@@ -11,7 +11,7 @@ use tutti_wire::control::WHERE_SIGNAL;
 use super::Supervisor;
 use super::mode::{Mode, Retiring};
 use super::reconcile::Wake;
-use super::worker::{SIGKILL, Worker};
+use super::worker::{Done, SIGKILL, Worker};
 use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
@@ -113,21 +113,22 @@ impl Supervisor {
     /// the requests that they still serve.
     pub(super) fn drain_done(&mut self, now: Instant, wake: &mut Wake) {
         let done = self.table.workers.iter_mut();
-        let done: Vec<_> = done.map(|worker| worker.done_since(now)).collect();
+        let done: Vec<_> = done.map(|worker| worker.done(now)).collect();
         if done.iter().all(Option::is_none) {
             return;
         }
-        let is_awaited = self.app.generation.load().segment.has_queued()
-            && !self.table.workers.iter().any(Worker::takes_requests);
+        let is_any_waiting =
+            self.shared.waiting.len() > 0 || self.app.generation.load().segment.has_queued();
+        let is_awaited = is_any_waiting && !self.table.workers.iter().any(Worker::takes_requests);
         let name = self.app.name();
-        for (worker, done_at) in self.table.workers.iter_mut().zip(done) {
-            let Some(done_at) = done_at else {
+        for (worker, done) in self.table.workers.iter_mut().zip(done) {
+            let Some(Done { since, is_final }) = done else {
                 continue;
             };
-            let why = match now < done_at + OWN_END {
-                true if is_awaited => "while others wait",
+            let why = match now < since + OWN_END {
+                true if is_awaited && is_final => "while others wait",
                 true => {
-                    wake.at(done_at + OWN_END);
+                    wake.at(since + OWN_END);
                     continue;
                 }
                 false => "and has not ended",
