@@ -1876,6 +1876,27 @@ fn the_oldest_draining_process_ends_when_another_one_needs_its_place() {
     assert_eq!(is_answered, [false, true, true, true, true, true]);
 }
 
+/// They waited until the drain time of the old process was over.
+#[test]
+fn requests_do_not_wait_for_the_slots_of_a_draining_process() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    // As many as the fewest slots of a segment.
+    spec.common.limits.concurrency = NonZeroU32::new(256);
+    spec.common.limits.drain_timeout = OptionalLimit(None);
+    let app = pool.app(spec);
+    let begin = |_| pool.begin(&app, "/sleep?ms=3600000");
+    let slow: Vec<_> = (0..256).map(begin).collect();
+    wait_until("they have begun", || {
+        let status = app.status();
+        status.active == 256 && status.queued == 0
+    });
+    pool.restart("demo").unwrap();
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    assert_eq!(app.status().active, 256);
+    slow.into_iter().for_each(Pending::leave);
+}
+
 /// Its end was counted as `retired`, and a failure was not logged.
 #[test]
 fn a_process_at_its_limit_that_fails_is_reported_as_such() {
