@@ -1826,6 +1826,30 @@ fn a_process_that_a_signal_ends_is_replaced_while_one_of_its_threads_goes_on() {
     wait_until("it has ended", || !signal::exists(first));
 }
 
+/// They waited for the end of a process that takes no more, and no other one could be started.
+#[test]
+fn requests_get_the_reason_if_no_process_follows_one_at_its_limit() {
+    let pool = Pool::new();
+    let fault = pool.folder.path().join("fault");
+    let mut spec = looping(&pool, 1);
+    spec.common.limits.requests = OptionalLimit(Some(2));
+    spec.common.limits.drain_timeout = OptionalLimit(None);
+    orders(&mut spec, &json!({"fail_while": fault}));
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow = pool.begin(&app, &gate.target());
+    wait_until("it has begun", || app.status().active == 1);
+    std::fs::write(&fault, "").unwrap();
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    let error = pool.get(&app, "/hello").unwrap_err();
+    assert_eq!(error.status(), 503);
+    assert!(format!("{error:?}").contains("not yet"), "{error:?}");
+    std::fs::remove_file(&fault).unwrap();
+    wait_until("one follows", || pool.get(&app, "/hello").is_ok());
+    gate.open();
+    assert_eq!(slow.wait().unwrap().text(), "waited");
+}
+
 /// Each was kept for its drain time, until no number was left for another process.
 #[test]
 fn at_most_as_many_loops_at_their_limit_go_on_as_there_are_processes() {

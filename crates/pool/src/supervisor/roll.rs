@@ -211,14 +211,14 @@ impl Supervisor {
             self.mode = self.mode.started();
             self.first_start.reply(Err(failure.clone()));
         }
-        let started = self.table.count(|worker| !worker.is_starting());
+        let ready = self.table.count(Worker::is_ready);
         let has_been_up = self
             .table
             .current
             .and_then(|serial| self.table.prototype(serial))
             .is_some_and(|prototype| prototype.has_had_workers && prototype.is_alive());
-        if started == 0 && !(has_been_up && pause < BEARABLE) {
-            // No worker is left, and it may take long to start one: an answer is better than a wait.
+        if ready == 0 && !(has_been_up && pause < BEARABLE) {
+            // No worker takes requests, and it may take long to start one: an answer is better than a wait.
             let reason = Arc::<str>::from(failure.to_string());
             self.shared.set_admission(Admit::Failing);
             self.app
