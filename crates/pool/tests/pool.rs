@@ -1948,6 +1948,57 @@ fn a_process_at_its_limit_that_fails_is_reported_as_such() {
     let ends = app.measures().ends;
     let ends: Vec<_> = ends.into_iter().filter(|(_, count)| *count > 0).collect();
     assert_eq!(ends, [(End::Left, 1), (End::Killed, 1)]);
+    assert_eq!(app.status().restarts, 1, "a crash");
+}
+
+/// It counted as a new process that has done its part, and the old ones were drained.
+#[test]
+fn a_new_process_at_its_limit_that_fails_does_not_complete_a_restart() {
+    let pool = Pool::new();
+    let held = pool.folder.path().join("held");
+    let mut spec = pool.spec("demo", Processes::Fixed(2));
+    options_of(&mut spec, "perl", &json!({"threads": 2}));
+    // One for each thread.
+    spec.common.limits.requests = OptionalLimit(Some(2));
+    orders(&mut spec, &json!({"start_while": held}));
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow: Vec<_> = (0..4).map(|_| pool.begin(&app, &gate.target())).collect();
+    wait_until("all threads of the old ones are at one", || {
+        let status = app.status();
+        status.active == 4 && status.queued == 0
+    });
+    std::fs::write(&held, "").unwrap();
+    let old = pool.launcher.prototype();
+    let restart = pool.begin_restart("demo");
+    let new = || {
+        let prototypes = pool.launcher.pids.lock().unwrap().clone();
+        let new = prototypes.into_iter().find(|pid| *pid != old);
+        let all = new.map(processes::tree).unwrap_or_default().into_iter();
+        let workers = all
+            .map(|process| process.pid)
+            .filter(|pid| new != Some(*pid));
+        workers.collect::<Vec<_>>()
+    };
+    wait_until("two are starting", || new().len() == 2);
+    let both = new();
+    std::fs::write(&held, format!("{}\n", both[0])).unwrap();
+    let target = gate.target().replace("/wait", "/finish");
+    assert_eq!(pool.get(&app, &target).unwrap().text(), "finished early");
+    assert_eq!(pid_of(&pool, &app).0, both[0]);
+    pool.log.wait_for("takes no more requests");
+    signal::send(both[0], SIGKILL).unwrap();
+    pool.log.wait_for("while it was draining");
+    std::fs::write(&held, format!("{}\n", both[1])).unwrap();
+    wait_until("the old ones are there beside it", || {
+        app.status().running == 3
+    });
+    std::fs::remove_file(&held).unwrap();
+    restart.wait().unwrap();
+    gate.open();
+    for slow in slow {
+        assert_eq!(slow.wait().unwrap().text(), "waited");
+    }
 }
 
 #[test]

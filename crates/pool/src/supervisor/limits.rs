@@ -135,12 +135,6 @@ impl Supervisor {
             };
             worker.doom.get_or_insert(End::Left);
             worker.drain(now);
-            // A takeover is not delayed by it, as if it had ended.
-            if let Some(roll) = &mut self.roll
-                && roll.prototype == worker.prototype
-            {
-                roll.left = roll.left.saturating_add(1);
-            }
             let pid = number(worker.process());
             self.context.log.log(
                 Level::Info,

@@ -15,6 +15,7 @@ use super::prototype::{Prototype, Stage};
 use super::start::Roll;
 use super::worker::{SIGKILL, Worker};
 use super::{Supervisor, scale};
+use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::failure::StartFailure;
 use crate::launcher::{AppProcess, Launched, Level};
@@ -89,10 +90,10 @@ impl Supervisor {
             .table
             .prototype(serial)
             .is_some_and(|prototype| prototype.stage == Stage::Ready);
-        let up = self
-            .table
-            .count(|worker| worker.prototype == serial && worker.is_ready());
         // A worker that has ended, or is drained, at its request limit counts: under load there may never be as many at once.
+        let up = self.table.count(|worker| {
+            worker.prototype == serial && (worker.is_ready() || worker.doom == Some(End::Left))
+        });
         if !is_ready || up.saturating_add(roll.left) < roll.target {
             return;
         }
