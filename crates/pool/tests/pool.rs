@@ -1900,6 +1900,29 @@ fn the_oldest_draining_process_ends_when_another_one_needs_its_place() {
     assert_eq!(is_answered, [false, true, true, true, true, true]);
 }
 
+/// Requests that were about to end were broken off by two restarts within moments.
+#[test]
+fn a_draining_process_has_a_second_although_another_one_needs_its_place() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(5));
+    options_of(&mut spec, "perl", &json!({"threads": 5}));
+    let app = pool.app(spec);
+    let slow: Vec<_> = (0..25).map(|_| pool.begin(&app, "/gone")).collect();
+    wait_until("all threads are at one", || {
+        let status = app.status();
+        status.active == 25 && status.queued == 0
+    });
+    // A segment has places for ten processes and four more.
+    let begun = Instant::now();
+    pool.restart("demo").unwrap();
+    pool.restart("demo").unwrap();
+    let took = begun.elapsed();
+    pool.log.wait_for("another process needs its place");
+    assert!(took >= Duration::from_secs(1), "it had {took:?}");
+    assert_eq!(app.status().active, 20);
+    slow.into_iter().for_each(Pending::leave);
+}
+
 /// They waited until the drain time of the old process was over.
 #[test]
 fn requests_do_not_wait_for_the_slots_of_a_draining_process() {

@@ -157,16 +157,12 @@ impl Supervisor {
         let late = |worker: &Worker| is_done(worker) && now >= worker.since + OWN_END;
         let surplus = self.table.count(late).saturating_sub(most);
         self.end_oldest(surplus, now, late, "more than `processes` are draining");
-        let early = self.table.workers.iter();
-        let early = early.filter(|worker| is_done(worker) && !late(worker));
-        if let Some(next) = early.map(|worker| worker.since + OWN_END).min() {
-            wake.at(next);
-        }
+        self.wake_for_late(now, is_done, wake);
     }
 
     /// Makes room for `count` workers in the segment of a prototype, whose numbers are all in use: ends the time of the workers that have
-    /// been draining for the longest time.
-    pub(super) fn free_numbers(&mut self, prototype: u64, count: u32) {
+    /// been draining for the longest time, and for longer than [`OWN_END`]: requests of others may be about to end.
+    pub(super) fn free_numbers(&mut self, prototype: u64, count: u32, wake: &mut Wake) {
         let Some(prototype) = self.table.prototype(prototype) else {
             return;
         };
@@ -175,12 +171,20 @@ impl Supervisor {
         let ending =
             |worker: &Worker| is_in_it(worker) && worker.is_leaving() && !worker.is_draining();
         let missing = count.saturating_sub(self.table.count(ending));
-        self.end_oldest(
-            missing,
-            now(),
-            |worker| is_in_it(worker) && worker.is_draining(),
-            "another process needs its place",
-        );
+        let now = now();
+        let draining = |worker: &Worker| is_in_it(worker) && worker.is_draining();
+        let late = |worker: &Worker| draining(worker) && now >= worker.since + OWN_END;
+        self.end_oldest(missing, now, late, "another process needs its place");
+        self.wake_for_late(now, draining, wake);
+    }
+
+    /// Wakes up when the next of those workers for which `is_meant` holds has been draining for [`OWN_END`].
+    fn wake_for_late(&self, now: Instant, is_meant: impl Fn(&Worker) -> bool, wake: &mut Wake) {
+        let meant = self.table.workers.iter().filter(|worker| is_meant(worker));
+        let ends = meant.map(|worker| worker.since + OWN_END);
+        if let Some(next) = ends.filter(|end| *end > now).min() {
+            wake.at(next);
+        }
     }
 
     /// Ends the time of those `count` workers for which `is_meant` holds that have been draining for the longest time.
