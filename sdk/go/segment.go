@@ -69,6 +69,12 @@ const (
 	atLooks        = 224
 )
 
+// The values of atReady.
+const (
+	isReady   = 1
+	isLeaving = 2
+)
+
 // Fields of a slot.
 const (
 	atState            = 0

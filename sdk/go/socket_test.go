@@ -291,7 +291,7 @@ func TestProcessThatReachesItsLimitSaysSoAndKeepsItsSockets(t *testing.T) {
 	r.leavesAfter(1)
 	r.queue(1, handshake())
 	r.wait("the handshake", func() bool { return atomic.LoadUint32(r.s.u32(r.s.slotAt(1)+atHeadPlace)) != 0 })
-	r.wait("the process to say so", func() bool { return atomic.LoadUint32(r.s.u32(r.s.workerAt(1)+atReady)) == 0 })
+	r.wait("the process to say so", func() bool { return atomic.LoadUint32(r.s.u32(r.s.workerAt(1)+atReady)) == isLeaving })
 	close(said)
 	want := string(piece(1, 1, "hi")) + string(piece(8, 1, "\x03\xe8"))
 	if got := r.response(1); got.body != want || got.end != endWhole {

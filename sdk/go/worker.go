@@ -128,7 +128,7 @@ func (w *worker) ready() {
 	const eventLoop = 1
 	atomic.StoreUint32(s.u32(w.entry+atWakeMode), eventLoop)
 	*s.u64(w.entry + atSince) = w.nowMs()
-	atomic.StoreUint32(s.u32(w.entry+atReady), 1)
+	atomic.StoreUint32(s.u32(w.entry+atReady), isReady)
 }
 
 // leave stops taking requests; run returns when those begun have ended.
@@ -230,7 +230,7 @@ func (w *worker) mustLeave() bool {
 		}
 		w.leaving.Store(true)
 		// The router starts another process if this one does not end soon.
-		atomic.StoreUint32(w.segment.u32(w.entry+atReady), 0)
+		atomic.StoreUint32(w.segment.u32(w.entry+atReady), isLeaving)
 	}
 	return true
 }
@@ -341,7 +341,7 @@ func (w *worker) wakeUp() {
 // retire takes the worker out of the game.
 func (w *worker) retire() {
 	s := w.segment
-	atomic.StoreUint32(s.u32(w.entry+atReady), 0)
+	atomic.StoreUint32(s.u32(w.entry+atReady), isLeaving)
 	s.clearBit(idleBits, w.id)
 	s.clearBit(briskBits, w.id)
 	s.clearBit(searchingBits, w.id)

@@ -31,8 +31,8 @@ use crate::request_line::RequestLine;
 use crate::shared::Shared;
 use crate::stack_replies::StackRequest;
 
-/// Slots per worker. A slot is held for the whole exchange, also while its response is being read; with four, the queue in the segment does
-/// not run empty while the router refills it.
+/// Fewest slots per worker. A slot is held for the whole exchange, also while its response is being read; with four, the queue in the segment
+/// does not run empty while the router refills it.
 const SLOTS_PER_WORKER: u32 = 4;
 
 /// Fewest slots: bursts on a small pool are queued in the segment, where workers take them without the router.
@@ -201,7 +201,9 @@ impl Generation {
         let spec = shared.spec.load();
         let threads = spec.special.threads().get();
         let max = spec.common.processes.max();
-        let mut at_once = spec.concurrency().get().max(SLOTS_PER_WORKER);
+        // A worker that is draining, and its successor, may both have as many as they can. Slots that are not used take no memory.
+        let concurrency = spec.concurrency().get();
+        let mut at_once = concurrency.saturating_mul(2).max(SLOTS_PER_WORKER);
         if spec.special.may_take_over() {
             // Connections have slots of their own.
             at_once = at_once.saturating_add(SLOTS_PER_WORKER);

@@ -32,6 +32,7 @@ use tutti_testkit::{Gate, PATIENCE, files, is_root, processes, skip, wait_until,
 const SHORT: Duration = Duration::from_secs(3);
 
 const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 
@@ -1781,6 +1782,74 @@ fn requests_do_not_wait_for_the_end_of_a_loop_at_its_limit() {
     assert_eq!(slow.wait().unwrap().text(), "waited");
 }
 
+/// Requests waited for the end of a response without an end.
+#[test]
+fn a_loop_that_hands_its_place_over_is_replaced_if_one_goes_on() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    spec.common.limits.drain_timeout = OptionalLimit(None);
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow = pool.begin(&app, &gate.target());
+    wait_until("it has begun", || app.status().active == 1);
+    let (first, _) = pid_of(&pool, &app);
+    assert_eq!(pool.get(&app, "/hand_over").unwrap().status, 200);
+    assert_ne!(pid_of(&pool, &app).0, first);
+    pool.log
+        .wait_for("takes no more requests and has not ended");
+    gate.open();
+    assert_eq!(slow.wait().unwrap().text(), "waited");
+    wait_until("it has ended", || !signal::exists(first));
+    assert_eq!(app.status().restarts, 0);
+}
+
+/// It counted as running until its last request ended: the thread that took no more had not had any.
+#[test]
+fn a_process_that_a_signal_ends_is_replaced_while_one_of_its_threads_goes_on() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    options_of(&mut spec, "perl", &json!({"threads": 2}));
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow = pool.begin(&app, &gate.target());
+    wait_until("it has begun", || {
+        let status = app.status();
+        status.active == 1 && status.queued == 0
+    });
+    let first = app.measures().pids[0];
+    signal::send(first, SIGTERM).unwrap();
+    pool.log
+        .wait_for("takes no more requests and has not ended");
+    assert_ne!(pid_of(&pool, &app).0, first);
+    gate.open();
+    assert_eq!(slow.wait().unwrap().text(), "waited");
+    wait_until("it has ended", || !signal::exists(first));
+}
+
+/// They waited for the end of a process that takes no more, and no other one could be started.
+#[test]
+fn requests_get_the_reason_if_no_process_follows_one_at_its_limit() {
+    let pool = Pool::new();
+    let fault = pool.folder.path().join("fault");
+    let mut spec = looping(&pool, 1);
+    spec.common.limits.requests = OptionalLimit(Some(2));
+    spec.common.limits.drain_timeout = OptionalLimit(None);
+    orders(&mut spec, &json!({"fail_while": fault}));
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow = pool.begin(&app, &gate.target());
+    wait_until("it has begun", || app.status().active == 1);
+    std::fs::write(&fault, "").unwrap();
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    let error = pool.get(&app, "/hello").unwrap_err();
+    assert_eq!(error.status(), 503);
+    assert!(format!("{error:?}").contains("not yet"), "{error:?}");
+    std::fs::remove_file(&fault).unwrap();
+    wait_until("one follows", || pool.get(&app, "/hello").is_ok());
+    gate.open();
+    assert_eq!(slow.wait().unwrap().text(), "waited");
+}
+
 /// Each was kept for its drain time, until no number was left for another process.
 #[test]
 fn at_most_as_many_loops_at_their_limit_go_on_as_there_are_processes() {
@@ -1831,6 +1900,50 @@ fn the_oldest_draining_process_ends_when_another_one_needs_its_place() {
     assert_eq!(is_answered, [false, true, true, true, true, true]);
 }
 
+/// Requests that were about to end were broken off by two restarts within moments.
+#[test]
+fn a_draining_process_has_a_second_although_another_one_needs_its_place() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Fixed(5));
+    options_of(&mut spec, "perl", &json!({"threads": 5}));
+    let app = pool.app(spec);
+    let slow: Vec<_> = (0..25).map(|_| pool.begin(&app, "/gone")).collect();
+    wait_until("all threads are at one", || {
+        let status = app.status();
+        status.active == 25 && status.queued == 0
+    });
+    // A segment has places for ten processes and four more.
+    let begun = Instant::now();
+    pool.restart("demo").unwrap();
+    pool.restart("demo").unwrap();
+    let took = begun.elapsed();
+    pool.log.wait_for("another process needs its place");
+    assert!(took >= Duration::from_secs(1), "it had {took:?}");
+    assert_eq!(app.status().active, 20);
+    slow.into_iter().for_each(Pending::leave);
+}
+
+/// They waited until the drain time of the old process was over.
+#[test]
+fn requests_do_not_wait_for_the_slots_of_a_draining_process() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    // As many as the fewest slots of a segment.
+    spec.common.limits.concurrency = NonZeroU32::new(256);
+    spec.common.limits.drain_timeout = OptionalLimit(None);
+    let app = pool.app(spec);
+    let begin = |_| pool.begin(&app, "/sleep?ms=3600000");
+    let slow: Vec<_> = (0..256).map(begin).collect();
+    wait_until("they have begun", || {
+        let status = app.status();
+        status.active == 256 && status.queued == 0
+    });
+    pool.restart("demo").unwrap();
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    assert_eq!(app.status().active, 256);
+    slow.into_iter().for_each(Pending::leave);
+}
+
 /// Its end was counted as `retired`, and a failure was not logged.
 #[test]
 fn a_process_at_its_limit_that_fails_is_reported_as_such() {
@@ -1858,6 +1971,57 @@ fn a_process_at_its_limit_that_fails_is_reported_as_such() {
     let ends = app.measures().ends;
     let ends: Vec<_> = ends.into_iter().filter(|(_, count)| *count > 0).collect();
     assert_eq!(ends, [(End::Left, 1), (End::Killed, 1)]);
+    assert_eq!(app.status().restarts, 1, "a crash");
+}
+
+/// It counted as a new process that has done its part, and the old ones were drained.
+#[test]
+fn a_new_process_at_its_limit_that_fails_does_not_complete_a_restart() {
+    let pool = Pool::new();
+    let held = pool.folder.path().join("held");
+    let mut spec = pool.spec("demo", Processes::Fixed(2));
+    options_of(&mut spec, "perl", &json!({"threads": 2}));
+    // One for each thread.
+    spec.common.limits.requests = OptionalLimit(Some(2));
+    orders(&mut spec, &json!({"start_while": held}));
+    let app = pool.app(spec);
+    let gate = Gate::new();
+    let slow: Vec<_> = (0..4).map(|_| pool.begin(&app, &gate.target())).collect();
+    wait_until("all threads of the old ones are at one", || {
+        let status = app.status();
+        status.active == 4 && status.queued == 0
+    });
+    std::fs::write(&held, "").unwrap();
+    let old = pool.launcher.prototype();
+    let restart = pool.begin_restart("demo");
+    let new = || {
+        let prototypes = pool.launcher.pids.lock().unwrap().clone();
+        let new = prototypes.into_iter().find(|pid| *pid != old);
+        let all = new.map(processes::tree).unwrap_or_default().into_iter();
+        let workers = all
+            .map(|process| process.pid)
+            .filter(|pid| new != Some(*pid));
+        workers.collect::<Vec<_>>()
+    };
+    wait_until("two are starting", || new().len() == 2);
+    let both = new();
+    std::fs::write(&held, format!("{}\n", both[0])).unwrap();
+    let target = gate.target().replace("/wait", "/finish");
+    assert_eq!(pool.get(&app, &target).unwrap().text(), "finished early");
+    assert_eq!(pid_of(&pool, &app).0, both[0]);
+    pool.log.wait_for("takes no more requests");
+    signal::send(both[0], SIGKILL).unwrap();
+    pool.log.wait_for("while it was draining");
+    std::fs::write(&held, format!("{}\n", both[1])).unwrap();
+    wait_until("the old ones are there beside it", || {
+        app.status().running == 3
+    });
+    std::fs::remove_file(&held).unwrap();
+    restart.wait().unwrap();
+    gate.open();
+    for slow in slow {
+        assert_eq!(slow.wait().unwrap().text(), "waited");
+    }
 }
 
 #[test]

@@ -112,7 +112,7 @@ pub(crate) struct WorkerControl {
 /// The words that a worker writes about itself.
 #[repr(C, align(64))]
 pub(crate) struct WorkerReport {
-    /// 0 absent, 1 ready.
+    /// 0, [`READY`], [`LEAVING`] or [`HANDING_OVER`].
     pub(crate) ready: AtomicU32,
     /// 0, or [`MODE_LOOP`].
     pub(crate) wake_mode: AtomicU32,
@@ -190,6 +190,9 @@ pub(crate) struct SlotWorker {
     pub(crate) reserved: AtomicU32,
 }
 
+pub(crate) const READY: u32 = 1;
+pub(crate) const LEAVING: u32 = 2;
+pub(crate) const HANDING_OVER: u32 = 3;
 pub(crate) const MODE_LOOP: u32 = 1;
 pub(crate) const HEAD_NONE: u32 = 0;
 pub(crate) const HEAD_INLINE: u32 = 1;

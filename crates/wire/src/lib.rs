@@ -67,7 +67,7 @@ pub use self::{
     message::{MessageOpcode, Piece, PieceHead},
     request::{BodyRef, TooLarge, WireRequestHead, WireRequestView},
     response::{ResponseFields, ResponseHeadError, WireResponseHead},
-    router::{CancelOutcome, Fate, Readable, Segment, WorkerSnapshot},
+    router::{CancelOutcome, Fate, Readable, Readiness, Segment, WorkerSnapshot},
     span::{RawSpan, SpanMut},
     state::{SlotKind, SlotState},
     table::Table,

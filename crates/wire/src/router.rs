@@ -23,7 +23,7 @@ use self::producer::Producer;
 pub use self::slot::{CancelOutcome, Readable};
 use crate::SlotId;
 use crate::idle::{ASLEEP, Wake, notify};
-use crate::layout::{Geometry, Layout, MODE_LOOP};
+use crate::layout::{Geometry, HANDING_OVER, LEAVING, Layout, MODE_LOOP, READY};
 use crate::map::create_file;
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -70,13 +70,37 @@ const PRIVATE_TOUCHED: u32 = 4;
 /// The request opens a WebSocket: it may be answered 101.
 const PRIVATE_WEBSOCKET: u32 = 8;
 
+/// Whether a worker takes requests, as it reports itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It has not begun to, or has written a value without a meaning.
+    Absent,
+    /// It takes requests.
+    Ready,
+    /// It takes no more.
+    Leaving,
+    /// It takes no more, and another program is about to take its place.
+    HandingOver,
+}
+
+impl Readiness {
+    fn of(word: u32) -> Readiness {
+        match word {
+            READY => Readiness::Ready,
+            LEAVING => Readiness::Leaving,
+            HANDING_OVER => Readiness::HandingOver,
+            _ => Readiness::Absent,
+        }
+    }
+}
+
 /// The state of a worker: its reports, which are untrusted, and its `pid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerSnapshot {
     /// Its process id, 0 when it has not been reported started.
     pub pid: u32,
-    /// True if it is ready for requests.
-    pub ready: bool,
+    /// By its own account.
+    pub readiness: Readiness,
     /// True if it sleeps, waiting for work.
     pub idle: bool,
     /// True if it was asked to quit.
@@ -272,7 +296,7 @@ impl Segment {
         let Some(entry) = self.shared.worker(worker) else {
             return WorkerSnapshot {
                 pid,
-                ready: false,
+                readiness: Readiness::Absent,
                 idle: false,
                 quitting: false,
                 current: None,
@@ -287,7 +311,7 @@ impl Segment {
         let current = entry.report.current.load(Ordering::Relaxed);
         WorkerSnapshot {
             pid,
-            ready: entry.report.ready.load(Ordering::Acquire) == 1,
+            readiness: Readiness::of(entry.report.ready.load(Ordering::Acquire)),
             idle: self.shared.idle().is_idle(worker),
             quitting: entry.control.quit.load(Ordering::Relaxed) != 0,
             current: current

@@ -28,7 +28,7 @@ pub use self::messages::{Incoming, Message};
 pub use crate::descriptors::Descriptors;
 use crate::forked;
 pub use crate::forked::{end_if_forked, is_forked};
-use crate::layout::Layout;
+use crate::layout::{LEAVING, Layout, READY};
 use crate::pull::{Field, Puller};
 use crate::shared::Shared;
 use crate::sync::{AtomicU32, Ordering};
@@ -273,8 +273,8 @@ impl Worker {
     pub fn ready(&self) {
         if let Some(entry) = self.core.entry() {
             entry.report.since_ms.store(now_ms(), Ordering::Relaxed);
-            entry.report.ready.store(1, Ordering::Release);
         }
+        self.report(READY);
     }
 
     /// Declares that the process survives when one of this worker's exchanges is dropped unfinished (it has other threads): such an
@@ -306,7 +306,7 @@ impl Worker {
                 }
             });
             let Some((slot, ticket)) = claimed else {
-                self.mark_absent();
+                self.report(LEAVING);
                 return None;
             };
             if let Some(report) = report {
@@ -337,13 +337,14 @@ impl Worker {
 
     /// Takes no further request; a wake-up that may have been meant for us is passed on. The process should exit.
     pub fn retire(&mut self) {
-        self.mark_absent();
+        self.report(LEAVING);
         self.puller.retire(&*self.core);
     }
 
-    fn mark_absent(&self) {
+    /// Reports to the router whether the worker takes requests.
+    fn report(&self, readiness: u32) {
         if let Some(entry) = self.core.entry() {
-            entry.report.ready.store(0, Ordering::Relaxed);
+            entry.report.ready.store(readiness, Ordering::Release);
         }
     }
 }

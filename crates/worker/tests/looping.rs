@@ -12,7 +12,7 @@ use support::{launch, start};
 use tutti_sys::signal;
 use tutti_testkit::{Gate, Prototype, wait_until};
 use tutti_wire::control::{ExitStatus, FromPrototype, Start};
-use tutti_wire::{BodyRef, Fate, MessageOpcode, SlotId};
+use tutti_wire::{BodyRef, Fate, MessageOpcode, Readiness, SlotId};
 
 fn looping(concurrency: u32) -> Prototype {
     let pool = launch(&Start {
@@ -233,7 +233,7 @@ fn a_loop_that_is_asked_to_leave_serves_a_websocket_until_its_end() {
             true => signal::send(pid, libc::SIGTERM).unwrap(),
         }
         wait_until("no more are taken", || {
-            !pool.segment.worker_snapshot(0).ready
+            pool.segment.worker_snapshot(0).readiness == Readiness::Leaving
         });
         assert_eq!(pool.segment.worker_snapshot(0).open, 1);
         pool.segment.client_gone(slot);

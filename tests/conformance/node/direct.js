@@ -131,6 +131,10 @@ const pages = {
     '/handled': () => { throw new Error('caught by the process'); },
     '/seen': (request, response) => response.end(seen.join(',')),
     '/process': (request, response) => response.end(String(process.pid)),
+    '/leave': (request, response) => {
+        server.close(() => process.exit());
+        response.end('after the last response');
+    },
     '/restart': (request, response) => {
         response.end(String(process.pid), () => server.close(() => setTimeout(() => server.listen(3000), 300)));
     },

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use tutti_e2e::node::NodeSite;
+use tutti_sys::signal;
 use tutti_testkit::client::Client;
 use tutti_testkit::wait_until;
 
@@ -218,6 +219,24 @@ fn a_server_that_is_closed_and_listens_again_serves() {
         reply.status == 200 && reply.text() == "a socket"
     });
     assert_eq!(site.text("/process"), process);
+}
+
+/// No request was served before that response had ended.
+#[test]
+fn an_application_that_needs_a_socket_or_closes_its_server_is_replaced_if_a_response_goes_on() {
+    let site = site(&json!({"limits": {"drain_timeout": 0}}));
+    for (path, answer) in [
+        ("/late", "from now on by a socket"),
+        ("/leave", "after the last response"),
+    ] {
+        let mut events = Client::to(site.server.address());
+        events.send("GET /events HTTP/1.1\r\nHost: test\r\n\r\n");
+        events.read_until("data: first\n\n");
+        let process = site.text("/process");
+        assert_eq!(site.text(path), answer);
+        wait_until("another process", || site.text("/process") != process);
+        assert!(signal::exists(process.parse().unwrap()), "{path}");
+    }
 }
 
 #[test]

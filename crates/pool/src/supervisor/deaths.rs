@@ -84,7 +84,14 @@ impl Supervisor {
         let since = worker.since;
         let doom = worker.doom;
         let ended = worker.ended();
-        self.shared.tally.note_end(end_of(doom, &ended, status));
+        let end = end_of(doom, &ended, status);
+        self.shared.tally.note_end(end);
+        if end == End::Left
+            && let Some(roll) = &mut self.roll
+            && roll.prototype == prototype
+        {
+            roll.left = roll.left.saturating_add(1);
+        }
         match ended {
             Ended::BeforeReady(report) => {
                 self.worker_not_started(prototype, since, report, status, "before it was ready");
@@ -94,6 +101,9 @@ impl Supervisor {
                 // The server has logged why it kills one that exceeds a limit.
                 let is_ours = matches!(doom, Some(End::Timeout | End::Memory))
                     && status == ProcessExit::Signal(SIGKILL);
+                if doom == Some(End::Left) && end != End::Left {
+                    self.shared.note_restart();
+                }
                 if status == ProcessExit::Code(0) && doom == Some(End::Left) {
                     self.log_own_end(pid, requests);
                 } else if status != ProcessExit::Code(0) && !is_ours && interrupted.is_empty() {
@@ -106,11 +116,6 @@ impl Supervisor {
                 }
             }
             Ended::WhileReady { .. } if status == ProcessExit::Code(0) => {
-                if let Some(roll) = &mut self.roll
-                    && roll.prototype == prototype
-                {
-                    roll.left = roll.left.saturating_add(1);
-                }
                 self.log_own_end(pid, requests);
             }
             Ended::WhileReady { report, since } => {

@@ -11,7 +11,7 @@ use tutti_wire::control::WHERE_SIGNAL;
 use super::Supervisor;
 use super::mode::{Mode, Retiring};
 use super::reconcile::Wake;
-use super::worker::{SIGKILL, Worker};
+use super::worker::{Done, SIGKILL, Worker};
 use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
@@ -113,33 +113,28 @@ impl Supervisor {
     /// the requests that they still serve.
     pub(super) fn drain_done(&mut self, now: Instant, wake: &mut Wake) {
         let done = self.table.workers.iter_mut();
-        let done: Vec<_> = done.map(|worker| worker.done_since(now)).collect();
+        let done: Vec<_> = done.map(|worker| worker.done(now)).collect();
         if done.iter().all(Option::is_none) {
             return;
         }
-        let is_awaited = self.app.generation.load().segment.has_queued()
-            && !self.table.workers.iter().any(Worker::takes_requests);
+        let is_any_waiting =
+            self.shared.waiting.len() > 0 || self.app.generation.load().segment.has_queued();
+        let is_awaited = is_any_waiting && !self.table.workers.iter().any(Worker::takes_requests);
         let name = self.app.name();
-        for (worker, done_at) in self.table.workers.iter_mut().zip(done) {
-            let Some(done_at) = done_at else {
+        for (worker, done) in self.table.workers.iter_mut().zip(done) {
+            let Some(Done { since, is_final }) = done else {
                 continue;
             };
-            let why = match now < done_at + OWN_END {
-                true if is_awaited => "while others wait",
+            let why = match now < since + OWN_END {
+                true if is_awaited && is_final => "while others wait",
                 true => {
-                    wake.at(done_at + OWN_END);
+                    wake.at(since + OWN_END);
                     continue;
                 }
                 false => "and has not ended",
             };
             worker.doom.get_or_insert(End::Left);
             worker.drain(now);
-            // A takeover is not delayed by it, as if it had ended.
-            if let Some(roll) = &mut self.roll
-                && roll.prototype == worker.prototype
-            {
-                roll.left = roll.left.saturating_add(1);
-            }
             let pid = number(worker.process());
             self.context.log.log(
                 Level::Info,
@@ -162,16 +157,12 @@ impl Supervisor {
         let late = |worker: &Worker| is_done(worker) && now >= worker.since + OWN_END;
         let surplus = self.table.count(late).saturating_sub(most);
         self.end_oldest(surplus, now, late, "more than `processes` are draining");
-        let early = self.table.workers.iter();
-        let early = early.filter(|worker| is_done(worker) && !late(worker));
-        if let Some(next) = early.map(|worker| worker.since + OWN_END).min() {
-            wake.at(next);
-        }
+        self.wake_for_late(now, is_done, wake);
     }
 
     /// Makes room for `count` workers in the segment of a prototype, whose numbers are all in use: ends the time of the workers that have
-    /// been draining for the longest time.
-    pub(super) fn free_numbers(&mut self, prototype: u64, count: u32) {
+    /// been draining for the longest time, and for longer than [`OWN_END`]: requests of others may be about to end.
+    pub(super) fn free_numbers(&mut self, prototype: u64, count: u32, wake: &mut Wake) {
         let Some(prototype) = self.table.prototype(prototype) else {
             return;
         };
@@ -180,12 +171,20 @@ impl Supervisor {
         let ending =
             |worker: &Worker| is_in_it(worker) && worker.is_leaving() && !worker.is_draining();
         let missing = count.saturating_sub(self.table.count(ending));
-        self.end_oldest(
-            missing,
-            now(),
-            |worker| is_in_it(worker) && worker.is_draining(),
-            "another process needs its place",
-        );
+        let now = now();
+        let draining = |worker: &Worker| is_in_it(worker) && worker.is_draining();
+        let late = |worker: &Worker| draining(worker) && now >= worker.since + OWN_END;
+        self.end_oldest(missing, now, late, "another process needs its place");
+        self.wake_for_late(now, draining, wake);
+    }
+
+    /// Wakes up when the next of those workers for which `is_meant` holds has been draining for [`OWN_END`].
+    fn wake_for_late(&self, now: Instant, is_meant: impl Fn(&Worker) -> bool, wake: &mut Wake) {
+        let meant = self.table.workers.iter().filter(|worker| is_meant(worker));
+        let ends = meant.map(|worker| worker.since + OWN_END);
+        if let Some(next) = ends.filter(|end| *end > now).min() {
+            wake.at(next);
+        }
     }
 
     /// Ends the time of those `count` workers for which `is_meant` holds that have been draining for the longest time.

@@ -63,12 +63,12 @@ impl Supervisor {
                 if self.roll.is_none() && self.table.prototypes.is_empty() {
                     self.begin_roll(Vec::new());
                 }
-                self.fork_for_roll();
+                self.fork_for_roll(&mut wake);
             }
             Mode::Running | Mode::Retiring(_) => {
                 self.roll_again();
                 self.recover(now, &mut wake);
-                self.fork_for_roll();
+                self.fork_for_roll(&mut wake);
                 self.scale(now, &mut wake);
                 self.choose_class(now);
                 self.check_retired(now, &mut wake);
@@ -131,7 +131,7 @@ impl Supervisor {
         (self.context.cores * 2).max(2)
     }
 
-    fn fork_for_roll(&mut self) {
+    fn fork_for_roll(&mut self, wake: &mut Wake) {
         let Some(roll) = &self.roll else { return };
         let serial = roll.prototype;
         let have = self
@@ -142,6 +142,7 @@ impl Supervisor {
         self.fork(
             serial,
             wanted.min(self.start_capacity().saturating_sub(starting)),
+            wake,
         );
         // Completes at once if no worker is wanted.
         self.check_roll();
@@ -183,7 +184,7 @@ impl Supervisor {
         let wanted = scale::starts(&processes, &situation);
         let living = situation.running + situation.starting;
         let wanted = self.within_memory(wanted, living, &processes);
-        self.fork(serial, wanted);
+        self.fork(serial, wanted, wake);
         self.retire_surplus(now, &processes, wake);
     }
 
@@ -219,7 +220,7 @@ impl Supervisor {
     }
 
     /// Asks a prototype to fork workers.
-    fn fork(&mut self, serial: u64, count: u32) {
+    fn fork(&mut self, serial: u64, count: u32, wake: &mut Wake) {
         let spec = self.app.spec();
         let threads = spec.special.threads();
         let random = &mut self.random;
@@ -227,7 +228,7 @@ impl Supervisor {
             scale::thread_limit(&spec, random)
         });
         if missing > 0 {
-            self.free_numbers(serial, missing);
+            self.free_numbers(serial, missing, wake);
         }
     }
 

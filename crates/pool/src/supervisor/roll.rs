@@ -15,6 +15,7 @@ use super::prototype::{Prototype, Stage};
 use super::start::Roll;
 use super::worker::{SIGKILL, Worker};
 use super::{Supervisor, scale};
+use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::failure::StartFailure;
 use crate::launcher::{AppProcess, Launched, Level};
@@ -89,10 +90,10 @@ impl Supervisor {
             .table
             .prototype(serial)
             .is_some_and(|prototype| prototype.stage == Stage::Ready);
-        let up = self
-            .table
-            .count(|worker| worker.prototype == serial && worker.is_ready());
         // A worker that has ended, or is drained, at its request limit counts: under load there may never be as many at once.
+        let up = self.table.count(|worker| {
+            worker.prototype == serial && (worker.is_ready() || worker.doom == Some(End::Left))
+        });
         if !is_ready || up.saturating_add(roll.left) < roll.target {
             return;
         }
@@ -211,14 +212,14 @@ impl Supervisor {
             self.mode = self.mode.started();
             self.first_start.reply(Err(failure.clone()));
         }
-        let started = self.table.count(|worker| !worker.is_starting());
+        let ready = self.table.count(Worker::is_ready);
         let has_been_up = self
             .table
             .current
             .and_then(|serial| self.table.prototype(serial))
             .is_some_and(|prototype| prototype.has_had_workers && prototype.is_alive());
-        if started == 0 && !(has_been_up && pause < BEARABLE) {
-            // No worker is left, and it may take long to start one: an answer is better than a wait.
+        if ready == 0 && !(has_been_up && pause < BEARABLE) {
+            // No worker takes requests, and it may take long to start one: an answer is better than a wait.
             let reason = Arc::<str>::from(failure.to_string());
             self.shared.set_admission(Admit::Failing);
             self.app

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tutti_wire::WorkerSnapshot;
+use tutti_wire::{Readiness, WorkerSnapshot};
 
 use crate::counters::End;
 use crate::failure::StartFailure;
@@ -77,6 +77,16 @@ struct Ready {
     used: Used,
     /// When it was first seen to take no more requests.
     done_at: Option<Instant>,
+}
+
+/// A worker that takes no more requests, by its own account.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    /// When it was first seen.
+    pub(super) since: Instant,
+    /// Requests that wait are a reason to replace it at once. They are not if another program may take its place in a moment, or before
+    /// its first request: those that replace it may end just as early.
+    pub(super) is_final: bool,
 }
 
 /// Requests and their CPU time.
@@ -380,18 +390,20 @@ impl Worker {
         })
     }
 
-    /// Since when one of its threads takes no more requests, by its own account, although the worker was not asked to end: it has reached
-    /// its limit of requests, or a signal or its application ends it. `None` if there is no such thread, or if the worker is not ready.
-    pub(super) fn done_since(&mut self, now: Instant) -> Option<Instant> {
-        // One that has not begun any request may be about to take its first.
-        let is_done = self
-            .snapshots()
-            .any(|snapshot| !snapshot.ready && snapshot.requests > 0);
+    /// Set if one of its threads takes no more requests although the worker was not asked to end: it has reached its limit of requests, or a
+    /// signal or its application ends it, or it still serves some while another program waits for its place. `None` if there is no such
+    /// thread, or if the worker is not ready.
+    pub(super) fn done(&mut self, now: Instant) -> Option<Done> {
+        let is_any = |is_meant: fn(&WorkerSnapshot) -> bool| self.snapshots().any(|s| is_meant(&s));
+        let is_leaving = is_any(|snapshot| snapshot.readiness == Readiness::Leaving);
+        let is_handing_over =
+            is_any(|snapshot| snapshot.readiness == Readiness::HandingOver && snapshot.open > 0);
+        let is_final = is_leaving && self.requests() > 0;
         let State::Ready(ready) = &mut self.state else {
             return None;
         };
-        ready.done_at = is_done.then(|| ready.done_at.unwrap_or(now));
-        ready.done_at
+        ready.done_at = (is_leaving || is_handing_over).then(|| ready.done_at.unwrap_or(now));
+        ready.done_at.map(|since| Done { since, is_final })
     }
 
     /// Puts its threads into the batch class or out of it.
@@ -430,7 +442,10 @@ pub(super) enum Ended {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs::File;
     use std::sync::Mutex;
+
+    use tutti_wire::worker::Attached;
 
     use super::*;
     use crate::context::Context;
@@ -554,6 +569,26 @@ mod tests {
         assert!(!worker.became_ready(4711, now));
         assert!(killer.0.lock().unwrap().is_empty());
         assert!(matches!(worker.ended(), Ended::Leaving));
+    }
+
+    #[test]
+    fn a_worker_is_done_by_its_own_account_whatever_it_has_served() {
+        let killer = Arc::new(Killer::default());
+        let mut worker = worker(&killer);
+        let attached = Attached::open(worker.generation.segment.fd()).unwrap();
+        let event = File::open("/dev/null").unwrap().into();
+        let mut own = attached.into_worker(0, vec![event], None).unwrap();
+        let now = Instant::now();
+        assert!(worker.became_ready(4711, now));
+        assert!(worker.done(now).is_none(), "it is about to begin");
+        own.ready();
+        assert!(worker.done(now).is_none());
+        own.retire();
+        let later = now + FIRST_REQUEST;
+        let done = worker.done(now).and_then(|_| worker.done(later)).unwrap();
+        assert_eq!((done.since, done.is_final), (now, false));
+        worker.drain(later);
+        assert!(worker.done(later).is_none(), "it is draining already");
     }
 
     #[test]

@@ -627,17 +627,32 @@ fn event_loop(segment: &Segment) -> Worker {
 }
 
 #[test]
-fn a_worker_whose_place_another_program_takes_stays_ready() {
+fn a_worker_whose_place_another_program_takes_does_not_leave_unless_asked() {
     let segment = segment();
     let mut worker = event_loop(&segment);
     submit(&segment, b"/first");
     submit(&segment, b"/second");
     let mut exchange = worker.try_next().unwrap();
     worker.hand_over();
-    assert!(worker.try_next().is_none() && segment.worker_snapshot(0).ready);
+    let readiness = || segment.worker_snapshot(0).readiness;
+    assert!(worker.try_next().is_none() && readiness() == Readiness::HandingOver);
+    // Asked to end meanwhile, it leaves.
+    segment.ask_worker_to_quit(0);
+    assert!(worker.try_next().is_none() && readiness() == Readiness::Leaving);
+    worker.hand_over();
+    assert_eq!(readiness(), Readiness::Leaving);
     exchange.abort();
-    worker.stop_taking();
-    assert!(!segment.worker_snapshot(0).ready);
+}
+
+#[test]
+fn a_readiness_that_no_worker_writes_means_nothing() {
+    let segment = segment();
+    let entry = segment.shared().worker(0).unwrap();
+    for word in [0, 4, u32::MAX] {
+        entry.report.ready.store(word, Ordering::Relaxed);
+        let readiness = segment.worker_snapshot(0).readiness;
+        assert_eq!(readiness, Readiness::Absent, "{word}");
+    }
 }
 
 /// The simulator's seed 1796569471000106: a change of the configuration sets the limits anew.
@@ -651,7 +666,9 @@ fn an_event_loop_that_has_reached_its_limit_ends_although_the_limit_is_raised() 
     let mut exchange = worker.try_next().unwrap();
     assert!(worker.try_next().is_none());
     segment.set_request_limit(0, NonZeroU64::new(100));
-    assert!(worker.must_stop() && !segment.worker_snapshot(0).ready);
+    assert!(worker.must_stop());
+    let readiness = segment.worker_snapshot(0).readiness;
+    assert_eq!(readiness, Readiness::Leaving);
     exchange.abort();
     assert!(worker.try_next().is_none() && worker.must_stop());
 }

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::core::Core;
 use super::{Exchange, Worker};
 use crate::forked::end_if_forked;
-use crate::layout::MODE_LOOP;
+use crate::layout::{HANDING_OVER, LEAVING, MODE_LOOP};
 use crate::now_ms;
 use crate::pull::Field;
 use crate::sync::Ordering;
@@ -97,13 +97,21 @@ impl Worker {
 
     /// Takes no further request, and continues those it has: another process replaces it then.
     pub fn stop_taking(&mut self) {
-        self.mark_absent();
-        self.hand_over();
+        self.report(LEAVING);
+        self.leave_queue();
     }
 
     /// Takes no further request, and continues those it has, while another program gets ready to take this worker's place. Unlike after
-    /// [`stop_taking`](Self::stop_taking), the router waits for that program and starts no other process.
+    /// [`stop_taking`](Self::stop_taking), the router waits for that program, and starts another process only if those it has do not end
+    /// soon.
     pub fn hand_over(&mut self) {
+        if !self.is_leaving {
+            self.report(HANDING_OVER);
+            self.leave_queue();
+        }
+    }
+
+    fn leave_queue(&mut self) {
         if !self.is_leaving {
             self.is_leaving = true;
             self.puller.retire(&*self.core);

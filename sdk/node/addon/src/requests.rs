@@ -109,10 +109,7 @@ impl Requests {
 
     /// Takes none any more, and has them relayed once those it has are answered.
     pub(crate) fn relay(&mut self) {
-        match self.worker.must_stop() {
-            true => self.worker.stop_taking(),
-            false => self.worker.hand_over(),
-        }
+        self.worker.hand_over();
         self.farewell.get_or_insert(RELAY);
     }
 
@@ -153,9 +150,6 @@ impl Requests {
 
     /// The next request, if one waits and may be taken; its text is in `text`.
     pub(crate) fn take(&mut self) -> Option<Taken> {
-        if self.farewell.is_some() {
-            return None;
-        }
         let exchange = self.worker.try_next()?;
         let slot = exchange.slot();
         let body = describe(&exchange, &mut self.text);

@@ -1,7 +1,7 @@
 //! The sample with an event loop: `"event_loop": true` in its configuration.
 //!
 //! Every handler is a state that goes on when there is news for its slot or its time has come. Of the sample's paths it
-//! knows `/sleep`, `/wait`, `/echo`, `/big`, `/pid`, `/open` (exchanges it has open), `/note`, `/crash`, `/hang` and `/stuck` (for ever, while the loop
+//! knows `/sleep`, `/wait`, `/echo`, `/big`, `/pid`, `/open` (exchanges it has open), `/hand_over` (as if another program took its place), `/note`, `/crash`, `/hang` and `/stuck` (for ever, while the loop
 //! goes on); a WebSocket is echoed until it says `close`.
 
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ pub(crate) fn run(process: &mut Process) -> Result<(), StartError> {
             }
         }
         while let Some(exchange) = worker.try_next() {
-            if let Some(mut task) = begin(exchange, &worker)
+            if let Some(mut task) = begin(exchange, &mut worker)
                 && !task.advance()
             {
                 tasks.insert(task.exchange.slot(), task);
@@ -108,7 +108,7 @@ fn sleep(worker: &Worker, tasks: &BTreeMap<u32, Task>) {
 }
 
 /// Begins a request; `None` when it is answered already.
-fn begin(mut exchange: Exchange, worker: &Worker) -> Option<Task> {
+fn begin(mut exchange: Exchange, worker: &mut Worker) -> Option<Task> {
     let request = exchange.request();
     let path = request.path().to_vec();
     let stage = match path.as_slice() {
@@ -138,6 +138,11 @@ fn begin(mut exchange: Exchange, worker: &Worker) -> Option<Task> {
         }
         b"/open" => {
             text(&mut exchange, 200, &format!("{}\n", worker.open()));
+            return None;
+        }
+        b"/hand_over" => {
+            text(&mut exchange, 200, "for another program\n");
+            worker.hand_over();
             return None;
         }
         b"/note" => {
