@@ -97,7 +97,7 @@ fn renew(request: &Request<'_>, mut plan: Plan, lead: Lead, stored: Arc<Stored>)
 
 /// A request of the server itself, like that of a client, for a response that is recorded.
 pub(crate) struct OwnFetch {
-    ends: Ends,
+    ends: Rc<Ends>,
     exchange: Exchange,
     snapshot: Arc<Snapshot>,
     head: RequestHead,

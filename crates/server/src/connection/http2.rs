@@ -23,7 +23,8 @@ use crate::connection::stream_task::{self, StreamRequest};
 use crate::exchange::client::ClientSide;
 
 /// Serves a connection whose first bytes are `input`; returns when it has ended.
-pub(crate) async fn serve(connection: TcpConnection, input: Vec<u8>, options: Http2) {
+pub(crate) async fn serve(mut connection: TcpConnection, input: Vec<u8>, options: Http2) {
+    let _counted = connection.client.share_ends();
     match tutti_http2::serve(&connection, input, options).await {
         Ending::Linger => connection.client.linger().await,
         Ending::Abort => {}
@@ -114,7 +115,7 @@ impl tutti_http2::Http2Connection for TcpConnection {
             is_unknown: head.is_unknown(),
         };
         let client = &self.client;
-        let ends = client.another_end();
+        let ends = Rc::clone(client.ends());
         let client = ClientSide::of_stream(stream.into(), ends, client.share(), waker.clone());
         stream_task::begin(client, &asked, |written, input, limits, writing| {
             if head.is_too_large() {

@@ -101,7 +101,7 @@ impl QuicServer for Entrance {
         counters.open.fetch_add(1, Ordering::Relaxed);
         let accepted = &self.listener.counters.accepted;
         accepted.fetch_add(1, Ordering::Relaxed);
-        let ends = Ends::new(Rc::clone(&self.local), hold, Peer::Inet(from));
+        let ends = Ends::new(Rc::clone(&self.local), hold.another(), Peer::Inet(from));
         if let Some(address) = to {
             ends.note_local_address(address);
         }
@@ -109,7 +109,8 @@ impl QuicServer for Entrance {
             entry: self.local.connections.enter(Waker::noop().clone()),
             counted: Counted::new(&self.local),
             share: ConnectionBuffers::new(&self.local.shared.holdings),
-            ends,
+            ends: Rc::new(ends),
+            _hold: hold,
         }
     }
 
@@ -120,7 +121,10 @@ impl QuicServer for Entrance {
 
 /// A connection of HTTP/3: only its streams carry bytes, through a UDP socket shared with others.
 pub(crate) struct Http3Connection {
-    ends: Ends,
+    /// Those of its streams, too, which may outlive it.
+    ends: Rc<Ends>,
+    /// Counts it in the limits of its listener.
+    _hold: ListenerHold,
     counted: Counted,
     /// The memory limit of the responses of all its streams.
     share: Rc<ConnectionBuffers>,
@@ -133,7 +137,7 @@ impl Http3Connection {
     fn client(&self, stream: QuicStream, waker: &Waker) -> ClientSide {
         ClientSide::of_stream(
             stream.into(),
-            self.ends.another(),
+            Rc::clone(&self.ends),
             &self.share,
             waker.clone(),
         )

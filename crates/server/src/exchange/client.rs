@@ -56,13 +56,13 @@ pub(crate) struct Ends {
     /// The other end of the socket: the client, or a proxy before it.
     pub(crate) peer: Peer,
     /// The client announced by that proxy.
-    pub(crate) proxied: Option<Proxied>,
+    proxied: Cell<Option<Proxied>>,
     /// The number of the connection.
     number: u64,
     /// Requests on it so far, those of all its streams together.
-    requests: Rc<Cell<u64>>,
+    requests: Cell<u64>,
     /// It takes no more requests, on any stream.
-    takes_no_more: Rc<Cell<bool>>,
+    takes_no_more: Cell<bool>,
     /// The local address, read from the kernel at most once; only for listeners on any address.
     local_address: OnceCell<SocketAddr>,
 }
@@ -73,10 +73,10 @@ impl Ends {
             local,
             listener,
             peer,
-            proxied: None,
+            proxied: Cell::default(),
             number: NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed),
-            requests: Rc::default(),
-            takes_no_more: Rc::default(),
+            requests: Cell::default(),
+            takes_no_more: Cell::default(),
             local_address: OnceCell::new(),
         }
     }
@@ -86,18 +86,18 @@ impl Ends {
         let _ = self.local_address.set(address);
     }
 
-    /// The ends of another exchange on the same connection, which is not counted again.
-    pub(crate) fn another(&self) -> Self {
-        Self {
+    /// The same ends for exchanges that may outlive the connection, which is not counted again for them.
+    fn another(&self) -> Rc<Self> {
+        Rc::new(Self {
             local: Rc::clone(&self.local),
             listener: self.listener.another(),
             peer: self.peer,
-            proxied: self.proxied,
+            proxied: self.proxied.clone(),
             number: self.number,
-            requests: Rc::clone(&self.requests),
-            takes_no_more: Rc::clone(&self.takes_no_more),
+            requests: self.requests.clone(),
+            takes_no_more: self.takes_no_more.clone(),
             local_address: self.local_address.clone(),
-        }
+        })
     }
 
     /// True if the connection must end with the current request.
@@ -126,7 +126,7 @@ impl Ends {
 
     /// Both addresses announced by a proxy.
     pub(crate) fn proxied_addresses(&self) -> Option<Addresses> {
-        self.proxied.and_then(|proxied| proxied.addresses)
+        self.proxied.get().and_then(|proxied| proxied.addresses)
     }
 
     /// The client's address; `None` for a unix socket.
@@ -140,7 +140,7 @@ impl Ends {
 
 /// The client of an exchange.
 pub(crate) struct ClientSide {
-    ends: Ends,
+    ends: Rc<Ends>,
     pub(crate) channel: Channel,
     /// Counts the bytes of its responses in memory that it has not taken.
     waiting: Waiting,
@@ -164,7 +164,7 @@ impl std::ops::Deref for ClientSide {
 
 impl ClientSide {
     /// Registers a client with its thread; `waker` wakes its task.
-    pub(crate) fn new(channel: Channel, ends: Ends, waker: Waker) -> Self {
+    pub(crate) fn new(channel: Channel, ends: Rc<Ends>, waker: Waker) -> Self {
         let entry = ends.local.connections.enter(waker);
         Self {
             ends,
@@ -180,7 +180,7 @@ impl ClientSide {
     /// The client of one stream of a connection; `share` is that of the connection: the limit is the same for one stream and for a hundred.
     pub(crate) fn of_stream(
         stream: Stream,
-        ends: Ends,
+        ends: Rc<Ends>,
         share: &Rc<ConnectionBuffers>,
         waker: Waker,
     ) -> Self {
@@ -189,16 +189,28 @@ impl ClientSide {
         client
     }
 
-    /// The ends of another exchange of this client.
-    pub(crate) fn another_end(&self) -> Ends {
+    /// The ends of another exchange of this client, which may outlive it.
+    pub(crate) fn another_end(&self) -> Rc<Ends> {
         // Reads the address, so that it is known there.
         self.socket_address();
         self.ends.another()
     }
 
+    /// Prepares it for streams, which have its ends and may outlive it. The former ends are returned: until they are dropped, the
+    /// connection counts in the limits of its listener.
+    pub(crate) fn share_ends(&mut self) -> Rc<Ends> {
+        let shared = self.another_end();
+        std::mem::replace(&mut self.ends, shared)
+    }
+
+    /// The ends, for a stream.
+    pub(crate) fn ends(&self) -> &Rc<Ends> {
+        &self.ends
+    }
+
     /// Notes the client announced by a proxy.
-    pub(crate) fn note_proxied(&mut self, proxied: Proxied) {
-        self.ends.proxied = Some(proxied);
+    pub(crate) fn note_proxied(&self, proxied: Proxied) {
+        self.proxied.set(Some(proxied));
     }
 
     /// The HTTP version of the answer to a client whose request could not be parsed.
@@ -269,7 +281,7 @@ impl ClientSide {
 
     /// True if the client's bytes were encrypted, on the way to this server or to a trusted proxy.
     pub(crate) fn is_https(&self) -> bool {
-        self.channel.is_tls() || self.proxied.is_some_and(|proxied| proxied.is_tls)
+        self.channel.is_tls() || self.proxied.get().is_some_and(|proxied| proxied.is_tls)
     }
 
     /// The address the client connected to.
