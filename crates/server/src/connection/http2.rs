@@ -6,7 +6,7 @@
 //! Must never: answer two streams with one response.
 
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use tutti_config::model::Http2;
 use tutti_conn::buffers::Buffers;
@@ -108,15 +108,14 @@ impl tutti_http2::Http2Connection for TcpConnection {
             .log_client_error(Level::Info, &closed(self, reason));
     }
 
-    fn begin(&self, head: &Http2Head, stream: Http2Stream, waker: &Waker) {
+    fn begin(&self, head: &Http2Head, stream: Http2Stream) {
         let asked = StreamRequest {
             has_body: head.has_body(),
             is_websocket: head.is_websocket(),
             is_unknown: head.is_unknown(),
         };
         let client = &self.client;
-        let ends = Rc::clone(client.ends());
-        let client = ClientSide::of_stream(stream.into(), ends, client.share(), waker.clone());
+        let client = ClientSide::of_stream(stream.into(), client.ends(), client.share());
         stream_task::begin(client, &asked, |written, input, limits, writing| {
             if head.is_too_large() {
                 return Err(HeadError::FieldsTooLarge);

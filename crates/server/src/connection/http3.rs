@@ -134,13 +134,8 @@ pub(crate) struct Http3Connection {
 
 impl Http3Connection {
     /// The client of a stream.
-    fn client(&self, stream: QuicStream, waker: &Waker) -> ClientSide {
-        ClientSide::of_stream(
-            stream.into(),
-            Rc::clone(&self.ends),
-            &self.share,
-            waker.clone(),
-        )
+    fn client(&self, stream: QuicStream) -> ClientSide {
+        ClientSide::of_stream(stream.into(), &self.ends, &self.share)
     }
 }
 
@@ -194,14 +189,14 @@ impl tutti_quic::QuicConnection for Http3Connection {
         self.ends.local.log_client_error(Level::Info, text);
     }
 
-    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, waker: &Waker) {
+    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits) {
         let is_websocket = section.protocol() == Some(b"websocket");
         let asked = StreamRequest {
             has_body: manner.has_body,
             is_websocket,
             is_unknown: section.protocol().is_some() && !is_websocket,
         };
-        let client = self.client(stream, waker);
+        let client = self.client(stream);
         stream_task::begin(client, &asked, |head, input, limits, writing| {
             let authority = section.authority();
             let opening = Opening {
@@ -216,8 +211,8 @@ impl tutti_quic::QuicConnection for Http3Connection {
         });
     }
 
-    fn refuse(&self, stream: QuicStream, status: u16, reason: &str, waker: &Waker) {
-        let client = self.client(stream, waker);
+    fn refuse(&self, stream: QuicStream, status: u16, reason: &str) {
+        let client = self.client(stream);
         stream_task::refuse(client, status, reason);
     }
 }

@@ -122,13 +122,13 @@ fn finish_or_spawn(
 
 /// The task of a request that takes longer.
 async fn run(
-    client: ClientSide,
+    mut client: ClientSide,
     mut messages: Messages,
     mut exchange: Exchange,
     step: ExchangeStep,
 ) {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    client.set_waker(waker);
+    client.enter(waker);
     let ending = pipeline::run(&client, &mut messages, &mut exchange, step).await;
     finish(&client, &ending);
     let local: Rc<Local> = Rc::clone(&client.local);

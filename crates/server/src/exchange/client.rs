@@ -150,8 +150,8 @@ pub(crate) struct ClientSide {
     pub(crate) is_prepared: Cell<bool>,
     /// The state of its sending side.
     sending_side: SendingSide,
-    /// Its deadline, and how to wake its task.
-    entry: ConnectionEntry,
+    /// Its deadline, and how to wake its task; `None`: it is a stream without one.
+    entry: Option<ConnectionEntry>,
 }
 
 impl std::ops::Deref for ClientSide {
@@ -165,7 +165,12 @@ impl std::ops::Deref for ClientSide {
 impl ClientSide {
     /// Registers a client with its thread; `waker` wakes its task.
     pub(crate) fn new(channel: Channel, ends: Rc<Ends>, waker: Waker) -> Self {
-        let entry = ends.local.connections.enter(waker);
+        let mut client = Self::without_task(channel, ends);
+        client.enter(waker);
+        client
+    }
+
+    fn without_task(channel: Channel, ends: Rc<Ends>) -> Self {
         Self {
             ends,
             channel,
@@ -173,18 +178,18 @@ impl ClientSide {
             send_deadline: SendDeadline::default(),
             is_prepared: Cell::new(false),
             sending_side: SendingSide::default(),
-            entry,
+            entry: None,
         }
     }
 
     /// The client of one stream of a connection; `share` is that of the connection: the limit is the same for one stream and for a hundred.
+    /// Until it [has a task](Self::enter), it cannot wait.
     pub(crate) fn of_stream(
         stream: Stream,
-        ends: Rc<Ends>,
+        ends: &Rc<Ends>,
         share: &Rc<ConnectionBuffers>,
-        waker: Waker,
     ) -> Self {
-        let mut client = Self::new(Channel::Stream(Box::new(stream)), ends, waker);
+        let mut client = Self::without_task(Channel::Stream(Box::new(stream)), Rc::clone(ends));
         client.waiting = Waiting::beside(share);
         client
     }
@@ -221,14 +226,14 @@ impl ClientSide {
         }
     }
 
-    /// Assigns it to another task.
-    pub(crate) fn set_waker(&self, waker: Waker) {
-        self.entry.set_waker(waker);
+    /// Registers it with its thread; `waker` wakes its task.
+    pub(crate) fn enter(&mut self, waker: Waker) {
+        self.entry = Some(self.local.connections.enter(waker));
     }
 
     /// True if the deadline has passed.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.entry.is_overdue()
+        self.entry.as_ref().is_some_and(ConnectionEntry::is_overdue)
     }
 
     /// The state of the client while it waits for a response; wakes the task when it changes.
@@ -254,7 +259,10 @@ impl ClientSide {
     }
 
     pub(crate) fn set_deadline(&self, deadline: Millis) {
-        self.entry.set_deadline(deadline);
+        debug_assert!(self.entry.is_some(), "only a task waits");
+        if let Some(entry) = &self.entry {
+            entry.set_deadline(deadline);
+        }
     }
 
     /// Sets the deadline for what an ending connection still waits for: its handshake, its PROXY header, its first request.
