@@ -179,7 +179,6 @@ fn hand_over(
     sent: Sent,
     slot: TakenSlot<'_>,
 ) -> Result<ApplicationExchange, SubmitError> {
-    let application = &called.application;
     let Sent {
         body,
         is_stream,
@@ -187,7 +186,7 @@ fn hand_over(
     } = sent;
     let view = request.view;
     let mut fields = Fields::new();
-    let relays = application.relays();
+    let relays = slot.is_relayed();
     collect_fields(&mut fields, request, relays, &changes.edits);
     let remote = AddressText::of(request.remote());
     let local = AddressText::of(request.local());
