@@ -71,6 +71,7 @@ impl Http2Head {
             method: self.section.method(),
             target: self.section.path().or(authority).unwrap_or_default(),
             authority,
+            is_checked: true,
             has_body,
             websocket,
             version: Version::Http2,

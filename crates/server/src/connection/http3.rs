@@ -203,6 +203,7 @@ impl tutti_quic::QuicConnection for Http3Connection {
                 method: section.method(),
                 target: section.path().or(authority).unwrap_or_default(),
                 authority,
+                is_checked: false,
                 has_body: writing.has_body,
                 websocket: writing.websocket,
                 version: Version::Http3,
