@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use tutti_conn::address::AddressText;
 use tutti_conn::buffer_space::{BufferSpace, Waiting};
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::{ConnectionEntry, NEVER};
@@ -65,6 +66,8 @@ pub(crate) struct Ends {
     takes_no_more: Cell<bool>,
     /// The local address, read from the kernel at most once; only for listeners on any address.
     local_address: OnceCell<SocketAddr>,
+    /// The addresses of the client and of the server for applications; made for the first request to one.
+    address_texts: OnceCell<Box<[AddressText; 2]>>,
 }
 
 impl Ends {
@@ -78,6 +81,7 @@ impl Ends {
             requests: Cell::default(),
             takes_no_more: Cell::default(),
             local_address: OnceCell::new(),
+            address_texts: OnceCell::new(),
         }
     }
 
@@ -97,6 +101,7 @@ impl Ends {
             requests: self.requests.clone(),
             takes_no_more: self.takes_no_more.clone(),
             local_address: self.local_address.clone(),
+            address_texts: OnceCell::new(),
         })
     }
 
@@ -298,6 +303,13 @@ impl ClientSide {
             Some(addresses) => Some(addresses.destination),
             None => self.socket_address(),
         }
+    }
+
+    /// The address of the client, and the one that it connected to, as text.
+    pub(crate) fn address_texts(&self) -> &[AddressText; 2] {
+        let both = || [self.client_address(), self.local_address()];
+        let texts = &self.ends.address_texts;
+        texts.get_or_init(|| Box::new(both().map(AddressText::of)))
     }
 
     /// The address the socket is connected to.
