@@ -163,8 +163,8 @@ impl<'a> Request<'a> {
 
     /// Limits the rate at which a response that begins now is sent.
     pub(crate) fn pace(&self, output: &mut Output) {
-        let bandwidths = self.exchange.bandwidths.borrow().clone();
-        output.set_pace(Pace::new(bandwidths, self.settings().limit_rate));
+        let bandwidths = self.exchange.bandwidths.borrow();
+        output.set_pace(Pace::new(&bandwidths, self.settings().limit_rate));
     }
 
     /// Appends the head of a response that is logged later. Returns its fields if the access log needs them.
