@@ -255,7 +255,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     fn prepare_output(&self) {
         let mut core = self.hub.core.borrow_mut();
         if core.output.bytes.capacity() == 0 {
-            core.output.bytes = self.connection.buffers().take();
+            core.output.bytes = self.connection.buffers().take_large();
         }
     }
 
