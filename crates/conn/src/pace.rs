@@ -110,12 +110,12 @@ pub struct Pace {
 
 impl Pace {
     /// The limits that a response shares with others, and its own: bytes per second after a number of bytes. `None`: there is no limit.
-    pub fn new(limits: Vec<Arc<Bandwidth>>, own: Option<(u64, u64)>) -> Option<Box<Self>> {
+    pub fn new(limits: &[Arc<Bandwidth>], own: Option<(u64, u64)>) -> Option<Box<Self>> {
         if limits.is_empty() && own.is_none() {
             return None;
         }
         Some(Box::new(Self {
-            limits,
+            limits: limits.to_vec(),
             own: own.map(|(rate, after)| (Bandwidth::new(rate), after)),
             sleep: None,
         }))
@@ -199,14 +199,14 @@ mod tests {
     #[test]
     fn a_response_has_the_least_of_its_limits() {
         let shared = Arc::new(Bandwidth::new(8_000));
-        let mut pace = Pace::new(vec![Arc::clone(&shared)], Some((100_000, 5_000))).unwrap();
+        let mut pace = Pace::new(&[Arc::clone(&shared)], Some((100_000, 5_000))).unwrap();
         assert_eq!(pace.allowance(), 2_000);
         pace.take(2_000);
         assert!(pace.allowance() < 2_000);
-        let mut free = Pace::new(Vec::new(), Some((4_000, 5_000))).unwrap();
+        let mut free = Pace::new(&[], Some((4_000, 5_000))).unwrap();
         assert_eq!(free.allowance(), 6_024);
         free.take(5_000);
         assert_eq!(free.allowance(), 1_024);
-        assert!(Pace::new(Vec::new(), None).is_none());
+        assert!(Pace::new(&[], None).is_none());
     }
 }

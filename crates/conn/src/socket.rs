@@ -65,11 +65,19 @@ pub enum Attempt {
 pub struct BodyPart<'a> {
     /// The bytes, in two spans if they wrap around in a ring.
     pub spans: [RawSpan<'a>; 2],
-    /// The framing bytes after it.
+    /// The bytes after it: framing, or all of a body that is in the server's own memory.
     pub suffix: &'a [u8],
 }
 
-impl BodyPart<'_> {
+impl<'a> BodyPart<'a> {
+    /// A part in the server's own memory.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Self {
+            spans: [RawSpan::EMPTY; 2],
+            suffix: bytes,
+        }
+    }
+
     /// Bytes of all of it.
     pub fn len(&self) -> usize {
         self.spans.iter().map(|span| span.len).sum::<usize>() + self.suffix.len()

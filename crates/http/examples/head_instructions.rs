@@ -73,12 +73,7 @@ fn main() {
                 black_box(Priority::parse(black_box(b"u=0, i")));
             }
         }
-        Some("no-priority") => {
-            for _ in 0..ROUNDS {
-                black_box(Priority::of_fields(bytes(black_box(&REQUEST[..13]))));
-            }
-        }
-        _ => panic!("usage: head_instructions browser|small|answer|request|priority|no-priority"),
+        _ => panic!("usage: head_instructions browser|small|answer|request|priority"),
     }
 }
 

@@ -456,6 +456,7 @@ pub fn http2(bytes: &[u8]) {
         method,
         target,
         authority: (!authority.is_empty()).then_some(authority),
+        is_checked: false,
         has_body: bytes.len().is_multiple_of(2),
         websocket: None,
         version: crate::Version::Http2,

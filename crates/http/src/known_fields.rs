@@ -33,6 +33,7 @@ pub enum Known {
     Date,
     Server,
     Location,
+    Priority,
     Other,
 }
 
@@ -83,6 +84,7 @@ impl Known {
                 b"if-range" => Self::IfRange,
                 b"if-match" => Self::IfMatch,
                 b"location" => Self::Location,
+                b"priority" => Self::Priority,
                 _ => Self::Other,
             },
             10 => match &lower(name) {
@@ -144,6 +146,7 @@ mod tests {
             ("Date", Known::Date),
             ("Server", Known::Server),
             ("Location", Known::Location),
+            ("Priority", Known::Priority),
         ] {
             for spelling in [name.to_owned(), name.to_lowercase(), name.to_uppercase()] {
                 assert_eq!(Known::from_name(spelling.as_bytes()), known, "{spelling}");

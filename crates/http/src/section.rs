@@ -47,7 +47,7 @@ impl Section {
     fn is_nameless(&self) -> bool {
         match self.authority() {
             Some(authority) => authority.is_empty(),
-            None => self.fields().any(|field| field == (b"host", b"")),
+            None => self.values(Known::Host).any(<[u8]>::is_empty),
         }
     }
 
@@ -130,7 +130,13 @@ impl Section {
         })
     }
 
-    /// The same of a section that has been checked as it was read, as those of HTTP/2 are.
+    /// The values of a known field.
+    pub fn values(&self, known: Known) -> impl Iterator<Item = &[u8]> {
+        let fields = self.fields.iter().filter(move |field| field.known == known);
+        fields.map(|field| field.value.of(&self.text))
+    }
+
+    /// All fields of a section that has been checked as it was read, as those of HTTP/2 are.
     pub fn checked_fields(&self) -> impl Iterator<Item = RequestField<'_>> {
         self.fields.iter().map(|field| RequestField {
             field: field.resolve(&self.text),

@@ -114,8 +114,8 @@ const HEAD_ONLY: [&[u8]; 25] = [
 
 /// True if a field is permitted after a body.
 pub fn may_trail(name: &[u8]) -> bool {
-    // All known fields affect framing or routing, make conditions, or describe the body.
-    Known::from_name(name) == Known::Other
+    // All other known fields affect framing or routing, make conditions, or describe the body.
+    matches!(Known::from_name(name), Known::Other | Known::Priority)
         && !HEAD_ONLY
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known))

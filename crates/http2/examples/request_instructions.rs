@@ -127,7 +127,7 @@ impl Http2Connection for Client {
         panic!("{reason}");
     }
 
-    fn begin(&self, head: &Http2Head, stream: Http2Stream, _: &Waker) {
+    fn begin(&self, head: &Http2Head, stream: Http2Stream) {
         let mut input = self.buffers.take();
         let opening = head.opening(head.has_body(), None);
         self.head

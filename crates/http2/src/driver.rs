@@ -149,7 +149,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
             };
             self.leave_if_due();
             if received || self.is_stalled {
-                self.drive(cx, now);
+                self.drive(now);
             }
             self.close_if_done();
             if self.send(cx).is_err() {
@@ -214,7 +214,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     }
 
     /// Takes frames from the input, and starts the requests in it.
-    fn drive(&mut self, cx: &Context<'_>, now: Millis) {
+    fn drive(&mut self, now: Millis) {
         self.prepare_output();
         self.gauge.pass(now);
         let input = std::mem::take(&mut self.input);
@@ -240,7 +240,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         if self.state == State::Closing {
             return;
         }
-        self.start_requests(cx);
+        self.start_requests();
         if self.gauge.is_worn_out() && self.leaving == Leaving::No {
             self.leave();
         }
@@ -255,7 +255,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     fn prepare_output(&self) {
         let mut core = self.hub.core.borrow_mut();
         if core.output.bytes.capacity() == 0 {
-            core.output.bytes = self.connection.buffers().take();
+            core.output.bytes = self.connection.buffers().take_large();
         }
     }
 
@@ -338,13 +338,13 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     }
 
     /// Starts the requests that have arrived, in the order of their priority.
-    fn start_requests(&mut self, cx: &Context<'_>) {
+    fn start_requests(&mut self) {
         let mut arrived = self.receiver.take_arrived();
         for (number, head) in arrived.drain(..) {
             // Also one that its client has reset meanwhile: the log has a line for each request.
             let stream = Http2Stream::new(&self.hub, number, head.kind());
             self.hub.idle_since.set(None);
-            self.connection.begin(&head, stream, cx.waker());
+            self.connection.begin(&head, stream);
             self.receiver.give_head(head);
         }
         self.receiver.give_arrived(arrived);

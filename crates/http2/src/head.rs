@@ -1,7 +1,7 @@
 //! The head of a stream's request.
 
 use tutti_http::http2::{Opening, RequestField, WebSocketKey};
-use tutti_http::{Priority, Section, Version};
+use tutti_http::{Known, Priority, Section, Version};
 
 use crate::stream::Kind;
 
@@ -41,23 +41,15 @@ impl Http2Head {
         }
     }
 
-    /// The value of the first field of this name.
-    fn get(&self, name: &[u8]) -> Option<&[u8]> {
-        let mut fields = self.section.fields();
-        fields.find(|(one, _)| *one == name).map(|(_, value)| value)
-    }
-
     /// The declared length of the body. One that is not a number is refused when the head is composed.
     pub(crate) fn content_length(&self) -> Option<u64> {
-        str::from_utf8(self.get(b"content-length")?)
-            .ok()?
-            .parse()
-            .ok()
+        let value = self.section.values(Known::ContentLength).next()?;
+        str::from_utf8(value).ok()?.parse().ok()
     }
 
     /// The priority of its response (RFC 9218 §5).
     pub(crate) fn priority(&self) -> Priority {
-        Priority::of_fields(self.section.fields())
+        Priority::of_lines(self.section.values(Known::Priority))
     }
 
     /// The first line as HTTP/1 has it, with framing for a body if the request `has_body`, and with a key if it is for a WebSocket.
@@ -71,6 +63,7 @@ impl Http2Head {
             method: self.section.method(),
             target: self.section.path().or(authority).unwrap_or_default(),
             authority,
+            is_checked: true,
             has_body,
             websocket,
             version: Version::Http2,

@@ -268,13 +268,11 @@ impl Core {
     /// Notes that a stream has sent `bytes` of its body, for which there was room.
     fn note_sent(&mut self, stream: u32, bytes: usize, ends: bool) {
         self.window.take(bytes);
-        if let Some(one) = self.streams.get_mut(&stream) {
+        self.end_stream(stream, |one| {
             one.window.take(bytes);
             one.turn = one.turn.saturating_add(bytes);
-        }
-        if ends {
-            self.end_stream(stream, |one| one.has_sent_end = true);
-        }
+            one.has_sent_end |= ends;
+        });
     }
 
     /// Appends as much of `bytes` as DATA as there is room for; returns their number. `rest` are the bytes after which the stream ends.
@@ -482,7 +480,7 @@ mod tests {
     async fn a_stream_that_has_used_up_its_bandwidth_does_not_hold_up_others() {
         does_not_hold_up(|output, _| {
             let bandwidth = Arc::new(Bandwidth::new(1));
-            let mut pace = Pace::new(vec![bandwidth], None);
+            let mut pace = Pace::new(&[bandwidth], None);
             pace.as_deref_mut().unwrap().take(1024);
             output.set_pace(pace);
         });

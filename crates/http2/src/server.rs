@@ -1,7 +1,7 @@
 //! The interface of the server, as HTTP/2 uses it.
 
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::Millis;
@@ -92,5 +92,5 @@ pub trait Http2Connection {
     fn log_client_error(&self, reason: &str);
 
     /// Starts a request.
-    fn begin(&self, head: &Http2Head, stream: Http2Stream, waker: &Waker);
+    fn begin(&self, head: &Http2Head, stream: Http2Stream);
 }

@@ -90,6 +90,22 @@ impl Classes {
     }
 }
 
+/// A duration as it is counted: several cells can count it without finding its bucket again.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    bucket: usize,
+    nanos: u64,
+}
+
+impl From<Duration> for Measured {
+    fn from(duration: Duration) -> Self {
+        Self {
+            bucket: bucket_of(duration),
+            nanos: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
 /// Durations in buckets.
 #[derive(Debug)]
 pub struct Durations {
@@ -108,12 +124,12 @@ impl Default for Durations {
 
 impl Durations {
     /// Counts a duration. Only the owning thread may call this.
-    pub fn add(&self, duration: Duration) {
-        if let Some(bucket) = self.buckets.get(bucket_of(duration)) {
+    pub fn add(&self, duration: impl Into<Measured>) {
+        let duration = duration.into();
+        if let Some(bucket) = self.buckets.get(duration.bucket) {
             bucket.add(1);
         }
-        let nanos = u64::try_from(duration.as_nanos());
-        self.nanos.add(nanos.unwrap_or(u64::MAX));
+        self.nanos.add(duration.nanos);
     }
 
     /// Returns the sum over all threads.

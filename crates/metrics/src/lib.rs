@@ -22,7 +22,7 @@ pub mod status_value;
 mod text;
 
 pub use alerts::{Alert, EXPIRES_SOON, Observation, Severity, Subject, is_saturated, quoted};
-pub use cells::{Classes, Counter, Durations, PerThread};
+pub use cells::{Classes, Counter, Durations, Measured, PerThread};
 pub use exposition_parser::Readings;
 pub use families::{ALL, Family, MetricKind, Unit, names, table};
 pub use format::ExpositionFormat;

@@ -48,6 +48,7 @@ struct Handed {
     handed_us: u64,
     /// When it was complete; see [`ApplicationPool::take`].
     arrived: Instant,
+    deadlines: Deadlines,
 }
 
 /// A slot that was taken for a request. It is freed when this is dropped before the request has been submitted.
@@ -57,9 +58,15 @@ pub struct TakenSlot<'a> {
     /// `None`: submitted.
     place: Option<(Arc<Generation>, SlotId)>,
     handed: Handed,
+    is_relayed: bool,
 }
 
 impl TakenSlot<'_> {
+    /// True if the request is relayed to a program that speaks HTTP.
+    pub fn is_relayed(&self) -> bool {
+        self.is_relayed
+    }
+
     /// Submits the request to the workers.
     ///
     /// # Errors
@@ -227,11 +234,6 @@ impl ApplicationPool {
         self.shared.spec.load().common.limits.queue.abandoned
     }
 
-    /// True if requests are relayed to a program that speaks HTTP.
-    pub fn relays(&self) -> bool {
-        self.shared.spec.load().special.is_relayed()
-    }
-
     /// True if each worker starts the actual application as a child process.
     pub fn starts_programs(&self) -> bool {
         self.shared.starts_programs()
@@ -270,14 +272,26 @@ impl ApplicationPool {
         };
         let handed_us = tutti_wire::now_us();
         self.check_admission()?;
-        self.check_queue()?;
+        let (deadlines, queue_length, is_relayed) = {
+            let spec = self.shared.spec.load();
+            let limits = &spec.common.limits;
+            let deadlines = Deadlines {
+                end_by: after(arrived, limits.timeout.0),
+                begin_by: after(arrived, limits.queue.wait.0),
+            };
+            (deadlines, limits.queue.length, spec.special.is_relayed())
+        };
+        self.check_queue(queue_length)?;
         let free = match self.shared.waiting.len() {
             0 => self.take_slot(thread),
             _ => None,
         };
         let place = match free {
             Some(place) => place,
-            None => self.wait_for_slot(thread, arrived).await?,
+            None => {
+                self.wait_for_slot((thread, arrived), queue_length, deadlines)
+                    .await?
+            }
         };
         let taken = TakenSlot {
             application: self,
@@ -286,11 +300,13 @@ impl ApplicationPool {
                 thread,
                 handed_us,
                 arrived,
+                deadlines,
             },
+            is_relayed,
         };
         // A worker that began it would count as late at once, and be replaced. The slot is freed.
-        let timeout = self.shared.spec.load().common.limits.timeout.0;
-        match after(arrived, timeout).is_some_and(|deadline| deadline <= runtime::now()) {
+        let end_by = deadlines.end_by;
+        match end_by.is_some_and(|deadline| deadline <= runtime::now()) {
             true => Err(SubmitError::Timeout),
             false => Ok(taken),
         }
@@ -379,13 +395,12 @@ impl ApplicationPool {
 
     async fn wait_for_slot(
         &self,
-        thread: u32,
-        arrived: Instant,
+        (thread, arrived): (u32, Instant),
+        queue_length: u32,
+        deadlines: Deadlines,
     ) -> Result<(Arc<Generation>, SlotId), SubmitError> {
-        let spec = self.shared.spec.load_full();
-        let limits = &spec.common.limits;
         let waiting = &self.shared.waiting;
-        if waiting.len() >= limits.queue.length {
+        if waiting.len() >= queue_length {
             return Err(self.queue_full());
         }
         let turn = waiting.wait(
@@ -395,11 +410,8 @@ impl ApplicationPool {
                 thread,
             },
         );
-        let patience = match (limits.timeout.0, limits.queue.wait.0) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        match after(arrived, patience) {
+        let patience = [deadlines.end_by, deadlines.begin_by];
+        match patience.into_iter().flatten().min() {
             Some(deadline) => runtime::timeout_at(deadline.into(), turn)
                 .await
                 .unwrap_or(Err(SubmitError::Timeout)),
@@ -408,8 +420,7 @@ impl ApplicationPool {
     }
 
     /// Refuses the request if the queue is full. Requests that hold a slot count as well, where fewer may wait than there may be slots.
-    fn check_queue(&self) -> Result<(), SubmitError> {
-        let length = self.shared.spec.load().common.limits.queue.length;
+    fn check_queue(&self, length: u32) -> Result<(), SubmitError> {
         if length >= MAX_SLOTS {
             return Ok(());
         }
@@ -462,6 +473,7 @@ impl ApplicationPool {
             thread,
             handed_us,
             arrived,
+            deadlines,
         } = handed;
         debug_assert_eq!(threads::current(), Some(thread));
         let regions = match self.write(&generation, slot, head, body) {
@@ -469,13 +481,6 @@ impl ApplicationPool {
             Err(error) => {
                 self.give_back(&generation, slot);
                 return Err(error);
-            }
-        };
-        let deadlines = {
-            let limits = &self.shared.spec.load().common.limits;
-            Deadlines {
-                end_by: after(arrived, limits.timeout.0),
-                begin_by: after(arrived, limits.queue.wait.0),
             }
         };
         self.shared

@@ -7,6 +7,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::NEVER;
 use tutti_upstream::{UpstreamConnection, UpstreamError};
 
 use crate::attempt::Times;
@@ -42,18 +43,22 @@ impl<'t, B: RequestBody> Link<'t, B> {
     /// The client gets 100 (Continue) after `patience` at the latest.
     pub(crate) fn new(
         connection: UpstreamConnection,
-        outgoing: Outgoing<'t, B>,
+        mut outgoing: Outgoing<'t, B>,
         (times, deadline): (&'t Times, &'t Deadline),
         patience: Millis,
     ) -> Self {
         deadline.set(times.send);
+        let continue_at = match outgoing.upload() {
+            Some(_) => now_millis().saturating_add(patience),
+            None => NEVER,
+        };
         Self {
             connection,
             outgoing,
             times,
             send_error: None,
             deadline,
-            continue_at: now_millis().saturating_add(patience),
+            continue_at,
         }
     }
 
@@ -66,7 +71,8 @@ impl<'t, B: RequestBody> Link<'t, B> {
             return Ok(());
         }
         let (deadline, times) = (self.deadline, self.times);
-        let progress = || deadline.set(times.send);
+        let mut has_progressed = false;
+        let progress = || has_progressed = true;
         match self.outgoing.poll(context, &mut self.connection, progress) {
             Poll::Ready(Ok(())) => deadline.set(times.read),
             // It may have answered, and then closed.
@@ -76,6 +82,7 @@ impl<'t, B: RequestBody> Link<'t, B> {
             }
             Poll::Ready(Err(Broken::Client(fault))) => return Err(fault),
             Poll::Pending if self.outgoing.awaits_client() => deadline.clear(),
+            Poll::Pending if has_progressed => deadline.set(times.send),
             Poll::Pending => {}
         }
         let awaits_continue = self.awaits_continue();
@@ -94,7 +101,7 @@ impl<'t, B: RequestBody> Link<'t, B> {
         received: &mut Vec<u8>,
     ) -> Poll<Result<Event, BodyStreamError>> {
         self.poll_send(context)?;
-        if self.continue_at <= now_millis() && self.awaits_continue() {
+        if self.awaits_continue() && self.continue_at <= now_millis() {
             return Poll::Ready(Ok(Event::Continue));
         }
         let read = self.connection.poll_receive(context, received);

@@ -141,7 +141,7 @@ impl<C: QuicConnection> Driver<C> {
             if due.is_some_and(|due| due <= now) {
                 self.quic.state.borrow_mut().handle_timeout(now);
             }
-            let had_events = self.take_events(cx);
+            let had_events = self.take_events();
             self.notify_endpoint();
             if self.quic.state.borrow().is_drained() {
                 self.quic.end();
@@ -178,7 +178,7 @@ impl<C: QuicConnection> Driver<C> {
     }
 
     /// Handles QUIC's events; true if there were any.
-    fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
+    fn take_events(&mut self) -> bool {
         let mut had_some = false;
         loop {
             let event = self.quic.state.borrow_mut().poll();
@@ -187,10 +187,10 @@ impl<C: QuicConnection> Driver<C> {
             };
             had_some = true;
             match event {
-                Event::Connected => self.connected(cx),
+                Event::Connected => self.connected(),
                 Event::ConnectionLost { reason } => self.lost(&reason),
                 Event::Stream(event) if !self.quic.has_ended.get() => {
-                    self.stream_event(event, cx);
+                    self.stream_event(event);
                 }
                 _ => {}
             }
@@ -248,7 +248,7 @@ impl<C: QuicConnection> Driver<C> {
     }
 
     /// Called when the handshake is complete.
-    fn connected(&mut self, cx: &mut Context<'_>) {
+    fn connected(&mut self) {
         self.is_connected = true;
         let counters = &self.connection.listener().counters;
         counters.handshakes.fetch_add(1, Ordering::Relaxed);
@@ -262,7 +262,7 @@ impl<C: QuicConnection> Driver<C> {
         varint::write(0, &mut self.held);
         write_settings(most as u64, &mut self.held);
         for early in std::mem::take(&mut self.early) {
-            self.start(early, cx);
+            self.start(early);
         }
     }
 
@@ -318,13 +318,13 @@ impl<C: QuicConnection> Driver<C> {
         self.quic.state.borrow().remote_address().ip().to_string()
     }
 
-    fn stream_event(&mut self, event: StreamEvent, cx: &mut Context<'_>) {
+    fn stream_event(&mut self, event: StreamEvent) {
         match event {
-            StreamEvent::Opened { dir: Dir::Bi } => self.accept_requests(cx),
+            StreamEvent::Opened { dir: Dir::Bi } => self.accept_requests(),
             StreamEvent::Opened { dir: Dir::Uni } => self.accept_one_way(),
             StreamEvent::Readable { id } if id.dir() == Dir::Uni => self.read_one_way(id),
             StreamEvent::Readable { id } if self.coming.contains_key(&id) => {
-                self.read_head(id, cx);
+                self.read_head(id);
             }
             StreamEvent::Readable { id } => {
                 self.quic.notify(id, |waits| [waits.read.take(), None]);
@@ -353,7 +353,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    fn accept_requests(&mut self, cx: &mut Context<'_>) {
+    fn accept_requests(&mut self) {
         loop {
             let accepted = self.quic.state.borrow_mut().streams().accept(Dir::Bi);
             let Some(id) = accepted else {
@@ -373,7 +373,7 @@ impl<C: QuicConnection> Driver<C> {
             };
             self.coming.insert(id, coming);
             self.quic.idle_since.set(None);
-            self.read_head(id, cx);
+            self.read_head(id);
             if self.quic.has_ended.get() {
                 return;
             }
@@ -381,7 +381,7 @@ impl<C: QuicConnection> Driver<C> {
     }
 
     /// Reads a request until its head is complete.
-    fn read_head(&mut self, id: StreamId, cx: &mut Context<'_>) {
+    fn read_head(&mut self, id: StreamId) {
         let Some(mut coming) = self.coming.remove(&id) else {
             return;
         };
@@ -433,7 +433,7 @@ impl<C: QuicConnection> Driver<C> {
                     raw,
                     has_ended,
                 };
-                self.begin(id, &block, read, cx);
+                self.begin(id, &block, read);
             }
             Ok(None) => {
                 self.coming.insert(id, coming);
@@ -444,19 +444,19 @@ impl<C: QuicConnection> Driver<C> {
                     raw: bytes::Bytes::new(),
                     has_ended: false,
                 };
-                self.refuse(id, read, cx);
+                self.refuse(id, read);
             }
             Err(fault) => self.fail(id, fault),
         }
     }
 
     /// Starts a request, or lets it wait for the handshake.
-    fn begin(&mut self, id: StreamId, block: &[u8], read: Read, cx: &mut Context<'_>) {
+    fn begin(&mut self, id: StreamId, block: &[u8], read: Read) {
         let (most, _) = self.connection.most_bytes();
         let section = match Section::of_request(block, most) {
             Ok(section) => section,
             Err(error) => match fault(error) {
-                Http3Error::HeadTooLarge => return self.refuse(id, read, cx),
+                Http3Error::HeadTooLarge => return self.refuse(id, read),
                 fault => return self.fail(id, fault),
             },
         };
@@ -465,14 +465,14 @@ impl<C: QuicConnection> Driver<C> {
         // the address may be forged, because routes, limits and logs would believe it.
         let is_safe = matches!(early.section.method(), b"GET" | b"HEAD") && early.read.has_ended;
         if self.is_connected || is_safe && self.has_proven_address {
-            self.start(early, cx);
+            self.start(early);
         } else {
             self.early.push(early);
         }
     }
 
     /// Starts a request whose head is complete.
-    fn start(&mut self, request: Early, cx: &mut Context<'_>) {
+    fn start(&mut self, request: Early) {
         let Early { id, section, read } = request;
         if !self.is_connected && !self.speaks_http3() {
             return self.quic.close(Code::GENERAL_PROTOCOL_ERROR, "not HTTP/3");
@@ -490,11 +490,11 @@ impl<C: QuicConnection> Driver<C> {
         self.priorities
             .begin(&mut self.quic.state.borrow_mut(), id, &section);
         let stream = QuicStream::new(&self.quic, id, kind, read);
-        self.connection.begin(&section, stream, manner, cx.waker());
+        self.connection.begin(&section, stream, manner);
     }
 
     /// Refuses a request whose head is too large.
-    fn refuse(&self, id: StreamId, read: Read, cx: &mut Context<'_>) {
+    fn refuse(&self, id: StreamId, read: Read) {
         let kind = Kind {
             is_head: false,
             is_websocket: false,
@@ -502,7 +502,7 @@ impl<C: QuicConnection> Driver<C> {
         };
         let stream = QuicStream::new(&self.quic, id, kind, read);
         let reason = "the head is too large";
-        self.connection.refuse(stream, 431, reason, cx.waker());
+        self.connection.refuse(stream, 431, reason);
     }
 
     /// Ends the stream or the connection after an error; the end of a connection is logged.

@@ -2,7 +2,7 @@
 //! turn.
 
 use quinn_proto::{Connection, Dir, Side, StreamId};
-use tutti_http::{EarlyPriorities, Priority, Section};
+use tutti_http::{EarlyPriorities, Known, Priority, Section};
 
 /// Levels of one urgency: incremental streams share the lowest, the others have one each in the order of their requests.
 const LEVELS: i32 = 1 << 24;
@@ -25,7 +25,7 @@ impl Priorities {
     /// Applies the priority of a request that is started.
     pub(crate) fn begin(&mut self, quic: &mut Connection, id: StreamId, section: &Section) {
         let early = self.early.take(id.index());
-        let priority = early.unwrap_or_else(|| Priority::of_fields(section.fields()));
+        let priority = early.unwrap_or_else(|| Priority::of_lines(section.values(Known::Priority)));
         set(quic, id, priority);
     }
 }

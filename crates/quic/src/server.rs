@@ -110,8 +110,8 @@ pub trait QuicConnection: 'static {
     fn log_client_error(&self, text: &str);
 
     /// Starts a request.
-    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, waker: &Waker);
+    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits);
 
     /// Answers a request whose head cannot be accepted.
-    fn refuse(&self, stream: QuicStream, status: u16, reason: &str, waker: &Waker);
+    fn refuse(&self, stream: QuicStream, status: u16, reason: &str);
 }

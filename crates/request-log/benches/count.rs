@@ -12,7 +12,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tutti_metrics::{Classes, PerThread};
+use tutti_metrics::{Classes, Measured, PerThread};
 use tutti_request_log::{Answerer, ResponseCounts};
 
 const BATCHES: usize = 200;
@@ -43,7 +43,7 @@ fn main() {
                     classes.add(200);
                 }
                 let now = Instant::now();
-                let took = now - std::mem::replace(&mut begun, now);
+                let took = Measured::from(now - std::mem::replace(&mut begun, now));
                 counts.note(0, Answerer::Application(next), 200, took);
                 counts.note_route(0, next, 200, took);
             },

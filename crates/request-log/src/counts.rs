@@ -8,9 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tutti_metrics::{Classes, Durations, Histogram, Page, PerThread, names};
+use tutti_metrics::{Classes, Durations, Histogram, Measured, Page, PerThread, names};
 use tutti_routing::DecisionKind;
 
 /// The answerer of a request, each counted separately.
@@ -60,7 +59,7 @@ struct Cells {
 }
 
 impl Cells {
-    fn add(&self, status: u16, took: Duration) {
+    fn add(&self, status: u16, took: Measured) {
         self.classes.add(status);
         // The time of a connection that switched protocols is not that of a request.
         if status >= 200 {
@@ -156,7 +155,7 @@ impl ResponseCounts {
     }
 
     /// Counts a request of a thread, answered with this status after `took`.
-    pub fn note(&self, thread: u32, answerer: Answerer, status: u16, took: Duration) {
+    pub fn note(&self, thread: u32, answerer: Answerer, status: u16, took: Measured) {
         let Some(cells) = self.cells(answerer).and_then(|cells| cells.of(thread)) else {
             return;
         };
@@ -164,7 +163,7 @@ impl ResponseCounts {
     }
 
     /// Counts a request of a thread for the route with this number.
-    pub fn note_route(&self, thread: u32, route: usize, status: u16, took: Duration) {
+    pub fn note_route(&self, thread: u32, route: usize, status: u16, took: Measured) {
         let cells = self.routes.get(route).and_then(|(_, all)| all.of(thread));
         if let Some(cells) = cells {
             cells.add(status, took);
@@ -252,6 +251,8 @@ impl Answers {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -268,7 +269,7 @@ mod tests {
         add(&first, Answerer::Application(1));
         add(&first, Answerer::Upstream(0));
         add(&first, Answerer::Share);
-        let took = Duration::from_millis(3);
+        let took = Measured::from(Duration::from_millis(3));
         first.note_route(0, 0, 204, took);
         first.note_route(0, 0, 101, took);
         // `b` has another number now, and a request that began before continues.

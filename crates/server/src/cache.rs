@@ -97,9 +97,11 @@ fn renew(request: &Request<'_>, mut plan: Plan, lead: Lead, stored: Arc<Stored>)
 
 /// A request of the server itself, like that of a client, for a response that is recorded.
 pub(crate) struct OwnFetch {
-    ends: Ends,
+    ends: Rc<Ends>,
     exchange: Exchange,
     snapshot: Arc<Snapshot>,
+    /// The number of the listener there.
+    listener: Option<usize>,
     head: RequestHead,
     bytes: Vec<u8>,
 }
@@ -107,7 +109,7 @@ pub(crate) struct OwnFetch {
 impl OwnFetch {
     pub(crate) fn of(request: &Request<'_>) -> Self {
         let ends = request.client.another_end();
-        let snapshot = ends.local.snapshot_of(&ends.listener);
+        let (snapshot, listener) = ends.local.snapshot_at(&ends.listener);
         let exchange = request
             .exchange
             .for_refresh(&ends.local, request.is_https());
@@ -121,6 +123,7 @@ impl OwnFetch {
             ends,
             exchange,
             snapshot,
+            listener,
             head,
             bytes,
         }
@@ -136,7 +139,8 @@ impl OwnFetch {
     ) -> Result<(), Gone> {
         let client = ClientSide::new(Channel::Discard, self.ends, waker().await);
         let view = self.head.view(&self.bytes);
-        let request = Request::new(&client, &self.exchange, &self.snapshot, view);
+        let snapshot = (&*self.snapshot, self.listener);
+        let request = Request::new(&client, &self.exchange, snapshot, view);
         let mut output = Output::default();
         let body = ActionBody::Collected(Collected::None);
         let mut action = pin!(action::run(&request, plan, body, &mut output));
@@ -169,7 +173,8 @@ impl OwnFetch {
     ) -> Option<Rc<Recording>> {
         let client = ClientSide::new(Channel::Discard, self.ends, waker().await);
         let view = self.head.view(&self.bytes);
-        let request = Request::new(&client, &self.exchange, &self.snapshot, view);
+        let snapshot = (&*self.snapshot, self.listener);
+        let request = Request::new(&client, &self.exchange, snapshot, view);
         let mut output = Output::default();
         record(&request, plan, lead, stale);
         let recording = plan.changes.cache.clone();

@@ -20,7 +20,8 @@ const MISDIRECTED: u16 = 421;
 /// The plan for a request that is refused. Its error page, another request in its place, is not.
 pub(crate) fn refuse(request: &Request<'_>) -> Option<Plan> {
     let facts = request.client.channel.facts().map(Rc::as_ref);
-    let offer = request.snapshot.offer_of(request.client.listener.id);
+    let entrance = request.entrance();
+    let offer = entrance.and_then(|entry| entry.offer.as_deref());
     let (status, reason) = match offer.is_none_or(|offer| offer.has_checked(facts)) {
         true => (STATUS, facts?.client_refusal()?),
         false => (
@@ -36,8 +37,7 @@ pub(crate) fn refuse(request: &Request<'_>) -> Option<Plan> {
     }
     refusals::refused(&request.client.local, request, status, reason);
     request.exchange.answerer.set(Answerer::Nothing);
-    let listener = request.snapshot.position_of(request.client.listener.id);
-    if let Some(listener) = listener {
+    if let Some(listener) = request.listener {
         let rules = request.snapshot.router.listener_rules(listener);
         request.exchange.rules.replace(rules);
     }

@@ -321,14 +321,19 @@ impl Local {
 
     /// The configuration for requests that arrive through `listener`.
     pub(crate) fn snapshot_of(&self, listener: &SharedListener) -> Arc<Snapshot> {
+        self.snapshot_at(listener).0
+    }
+
+    /// The same, and the number of the listener there.
+    pub(crate) fn snapshot_at(&self, listener: &SharedListener) -> (Arc<Snapshot>, Option<usize>) {
         let live = self.snapshot();
-        if live.position_of(listener.id).is_some() {
-            return live;
+        if let Some(position) = live.position_of(listener.id) {
+            return (live, Some(position));
         }
-        self.shared
-            .retired()
-            .get(&listener.id)
-            .map_or(live, Arc::clone)
+        let retired = self.shared.retired();
+        let snapshot = retired.get(&listener.id).map_or(live, Arc::clone);
+        let position = snapshot.position_of(listener.id);
+        (snapshot, position)
     }
 
     /// Numbers the requests of this thread.

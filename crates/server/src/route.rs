@@ -58,8 +58,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             }
         };
     }
-    let Some(listener) = request.snapshot.position_of(request.client.listener.id) else {
-        // The listener was removed while the request was in transit.
+    let Some(listener) = request.listener else {
         return Plan::new(Act::page(404));
     };
     // A response would repeat fields that scripts of a page must not read (RFC 9110 §9.3.8).

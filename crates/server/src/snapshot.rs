@@ -225,10 +225,15 @@ impl Snapshot {
         if !self.settings.has_scopes() {
             return ScopeNumber::default();
         }
-        let position = self.position_of(listener);
-        position.map_or_else(ScopeNumber::default, |position| {
-            self.router.settings_of(position)
-        })
+        self.settings_at(self.position_of(listener))
+    }
+
+    /// The same for a listener with this number.
+    pub(crate) fn settings_at(&self, position: Option<usize>) -> ScopeNumber {
+        match position {
+            Some(position) if self.settings.has_scopes() => self.router.settings_of(position),
+            _ => ScopeNumber::default(),
+        }
     }
 
     /// Limits of HTTP/2 on a listener; `None` if it is disabled there.

@@ -307,6 +307,21 @@ fn a_response_waits_for_the_windows_of_its_client() {
 }
 
 #[test]
+fn a_file_for_a_stream_that_is_reset_at_once_is_not_sent() {
+    let site = Site::sharing("{}");
+    site.write("small.txt", "0123456789");
+    let mut frames = Frames::to(site.address(), &[]);
+    let head = get("/small.txt");
+    let open = |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+    let reset = frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes());
+    frames.send(&[open(1), reset, open(3)].concat());
+    assert_eq!(frames.next_of(HEADERS).stream, 3);
+    let data = frames.next_of(DATA);
+    assert_eq!((data.stream, data.flags), (3, END_STREAM));
+    assert_eq!(data.payload, b"0123456789");
+}
+
+#[test]
 fn a_client_that_never_takes_its_response_loses_it() {
     let site = Site::sharing(r#"{"send_timeout": 1}"#);
     site.write("small.txt", "0123456789");
@@ -656,6 +671,39 @@ fn a_request_given_up_is_taken_back() {
     let (_, count) = frames.response(5).unwrap();
     let served: u32 = String::from_utf8_lossy(&count).trim().parse().unwrap();
     assert_eq!(served, 2, "the second has never been begun");
+}
+
+#[test]
+fn a_connection_that_has_ended_makes_room_while_its_request_is_run() {
+    let app = App::new(1);
+    let config = format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "applications/app", "max_connections": 1}}}},
+             "applications": {{"app": {{"type": "php", "root": "{}"}}}}}}"#,
+        app.site.path().display()
+    );
+    app.site.configure(&config).unwrap();
+    let gate = Gate::new();
+    let mut frames = Frames::to(app.site.address(), &[]);
+    let open = |stream, head: &[u8]| frame(HEADERS, END_HEADERS | END_STREAM, stream, head);
+    frames.send(&open(1, &get(&gate.target())));
+    wait_until("the first is being worked on", || app.active() == 1);
+    let post = block(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "test"),
+        (":path", "/count"),
+    ]);
+    frames.send(&open(3, &post));
+    wait_until("the second waits", || app.active() == 2);
+    drop(frames);
+    let mut next = Frames::to(app.site.address(), &[]);
+    next.send(&frame(PING, 0, 0, b"is there"));
+    assert_eq!(next.next_of(PING).payload, b"is there");
+    assert!(app.active() > 0, "the second is run without its client");
+    gate.open();
+    next.send(&open(1, &get("/count")));
+    let (_, count) = next.response(1).unwrap();
+    assert_eq!(String::from_utf8_lossy(&count).trim(), "3");
 }
 
 #[test]

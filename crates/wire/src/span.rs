@@ -20,7 +20,7 @@ pub struct RawSpan<'a> {
 
 impl<'a> RawSpan<'a> {
     /// No bytes.
-    pub(crate) const EMPTY: RawSpan<'static> = RawSpan {
+    pub const EMPTY: RawSpan<'static> = RawSpan {
         ptr: NonNull::dangling().as_ptr(),
         len: 0,
         owner: PhantomData,

@@ -22,6 +22,8 @@ pub struct Opening<'a> {
     pub target: &'a [u8],
     /// `:authority`.
     pub authority: Option<&'a [u8]>,
+    /// Method and authority have been found valid, as those of HTTP/2 have, but for white space around the authority.
+    pub is_checked: bool,
     /// A body follows.
     pub has_body: bool,
     /// It is an extended `CONNECT` for WebSocket (RFC 8441). It becomes the equivalent handshake of RFC 6455 with this key, so that
@@ -99,7 +101,14 @@ impl RequestHead {
             limits,
         };
         if let Some(authority) = opening.authority {
-            writer.own(b"host", authority)?;
+            writer.field(RequestField {
+                field: FieldRef {
+                    name: b"host",
+                    value: authority,
+                    known: Known::Host,
+                },
+                is_checked: opening.is_checked,
+            })?;
         }
         let mut has_cookie = false;
         for one in fields() {
@@ -135,7 +144,7 @@ impl RequestHead {
 fn write_line(buffer: &mut Vec<u8>, opening: &Opening<'_>) -> Result<Composed, HeadError> {
     let is_extended = opening.websocket.is_some();
     let method = if is_extended { b"GET" } else { opening.method };
-    if !is_field_name(method) {
+    if !opening.is_checked && !is_field_name(method) {
         return Err(HeadError::StartLine);
     }
     // Visible or non-ASCII, as for HTTP/1.
@@ -275,6 +284,7 @@ mod tests {
         method: b"GET",
         target: b"/a/../b%20c?q=1",
         authority: Some(b"Example.org:8080"),
+        is_checked: false,
         has_body: false,
         websocket: None,
         version: Version::Http2,
@@ -547,6 +557,15 @@ mod tests {
             let fields = || section.checked_fields();
             let outcome = head.compose(&mut Vec::new(), &GET, fields, &limits);
             assert_eq!(outcome, expected, "{}", value.escape_ascii());
+        }
+        for authority in [&b" a"[..], b"a\t"] {
+            let checked = Opening {
+                authority: Some(authority),
+                is_checked: true,
+                ..GET
+            };
+            let outcome = compose(&checked, &[], &limits).map(|_| ());
+            assert_eq!(outcome, Err(HeadError::FieldValue));
         }
     }
 

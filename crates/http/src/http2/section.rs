@@ -193,6 +193,7 @@ mod tests {
             (":scheme", ""),
             (":scheme", "1"),
             (":authority", ""),
+            (":authority", "a\r\nb"),
             (":protocol", "websocket"),
         ] {
             assert_eq!(

@@ -156,7 +156,7 @@ impl QuicConnection for Visit {
         self.0.logged.borrow_mut().push(text.to_owned());
     }
 
-    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, _: &Waker) {
+    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits) {
         self.0.requests.borrow_mut().push_back(Request {
             method: section.method().to_vec(),
             stream,
@@ -165,7 +165,7 @@ impl QuicConnection for Visit {
         });
     }
 
-    fn refuse(&self, stream: QuicStream, status: u16, _: &str, _: &Waker) {
+    fn refuse(&self, stream: QuicStream, status: u16, _: &str) {
         self.0.requests.borrow_mut().push_back(Request {
             method: Vec::new(),
             stream,

@@ -19,8 +19,7 @@ use crate::exchange::request::Request;
 pub(crate) struct Abandonment<'a> {
     client: &'a ClientSide,
     exchange: &'a Exchange,
-    /// The configured policy; by method if there is none.
-    policy: Option<Abandoned>,
+    application: &'a ApplicationPool,
     is_safe: bool,
     /// The client has requested another protocol, which it cannot use once it has closed its sending side.
     is_upgrade: bool,
@@ -31,13 +30,13 @@ pub(crate) struct Abandonment<'a> {
 impl<'a> Abandonment<'a> {
     pub(crate) fn new(
         request: &Request<'a>,
-        application: &ApplicationPool,
+        application: &'a ApplicationPool,
         is_upgrade: bool,
     ) -> Self {
         Self {
             client: request.client,
             exchange: request.exchange,
-            policy: application.abandoned(),
+            application,
             is_safe: is_safe(request.view.method_text()),
             is_upgrade,
             is_run: Cell::new(false),
@@ -54,15 +53,18 @@ impl<'a> Abandonment<'a> {
     /// Ready when a request that waits for the application is abandoned. `is_complete`: its body has been received.
     pub(crate) fn poll_waiting(&self, is_complete: bool, cx: &mut Context<'_>) -> Poll<()> {
         let presence = self.presence(cx);
-        let is_dropped = match (presence, self.policy) {
+        let by_policy = |by_method| match self.application.abandoned() {
+            Some(Abandoned::Run) => false,
+            Some(Abandoned::Drop) => true,
+            None => by_method,
+        };
+        let is_dropped = match presence {
             _ if self.is_run.get() => false,
-            (Presence::Here, _) => false,
-            (Presence::Gone, _) if !is_complete => true,
-            (Presence::SendsNoMore { .. }, _) if !is_complete => false,
-            (_, Some(Abandoned::Run)) => false,
-            (_, Some(Abandoned::Drop)) => true,
-            (Presence::Gone, None) => self.is_safe,
-            (Presence::SendsNoMore { is_late }, None) => self.is_safe && is_late,
+            Presence::Here => false,
+            Presence::Gone if !is_complete => true,
+            Presence::SendsNoMore { .. } if !is_complete => false,
+            Presence::Gone => by_policy(self.is_safe),
+            Presence::SendsNoMore { is_late } => by_policy(self.is_safe && is_late),
         };
         if is_dropped {
             return Poll::Ready(());

@@ -179,7 +179,6 @@ fn hand_over(
     sent: Sent,
     slot: TakenSlot<'_>,
 ) -> Result<ApplicationExchange, SubmitError> {
-    let application = &called.application;
     let Sent {
         body,
         is_stream,
@@ -187,10 +186,12 @@ fn hand_over(
     } = sent;
     let view = request.view;
     let mut fields = Fields::new();
-    let relays = application.relays();
+    let relays = slot.is_relayed();
     collect_fields(&mut fields, request, relays, &changes.edits);
-    let remote = AddressText::of(request.remote());
-    let local = AddressText::of(request.local());
+    let [client, local] = request.client.address_texts();
+    let stated = request.exchange.origin.get().address;
+    let stated = stated.map(|address| AddressText::of(Some(address)));
+    let remote = stated.as_ref().unwrap_or(client);
     let body_length = match &body {
         Collected::None | Collected::Job(_) => view.facts().content_length,
         Collected::Memory(bytes) => Some(bytes.len() as u64),

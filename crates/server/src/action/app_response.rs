@@ -65,17 +65,16 @@ pub(super) fn held(request: &Request<'_>) -> ExchangeStep {
 /// Over HTTP/2 and 3, if the length is unknown, they need not be announced: gRPC services do not announce them.
 fn trails(
     request: &Request<'_>,
-    head: &WireResponseHead,
-    declared: Option<u64>,
+    status: u16,
+    (declared, is_announced): (Option<u64>, bool),
     conversation: &Conversation<'_>,
 ) -> bool {
-    let has_body = !request.is_head() && status_may_have_content(head.status);
+    let has_body = !request.is_head() && status_may_have_content(status);
     if !has_body || !request.takes_trailers() {
         return false;
     }
     let is_stream = request.view.version() >= Version::Http2;
-    let is_announced = |(name, _)| Known::from_name(name) == Known::Trailer;
-    if head.fields().any(is_announced) {
+    if is_announced {
         return declared.is_none() || is_stream;
     }
     // A complete response has its trailers already.
@@ -151,7 +150,7 @@ pub(super) fn begin(
 ) -> Result<(Writer, RingBody), Option<Instead>> {
     let mut declared = None;
     let mut own = Own::ALL;
-    let mut trailer = None;
+    let (mut is_announced, mut trailer) = (false, None);
     // Collected, so that each is decoded and its name looked up once.
     let mut fields: SmallVec<[(&[u8], &[u8]); 16]> = SmallVec::new();
     for (name, value) in head.fields() {
@@ -164,7 +163,12 @@ pub(super) fn begin(
             }
             Known::Date => own.date = false,
             Known::Server => own.server = false,
-            Known::Trailer if !value.is_empty() => trailer = Some((name, value)),
+            Known::Trailer => {
+                is_announced = true;
+                if !value.is_empty() {
+                    trailer = Some((name, value));
+                }
+            }
             _ => {}
         }
         if !is_framing(known) {
@@ -173,7 +177,7 @@ pub(super) fn begin(
     }
     // A complete response needs no chunks, unless trailers follow: a client that knows its length may ignore them. The body of a response
     // to HEAD does not show the length of that for GET: some hosts and applications make none, or a part.
-    let trails = trails(request, head, declared, conversation);
+    let trails = trails(request, head.status, (declared, is_announced), conversation);
     if trails {
         fields.extend(trailer);
     }

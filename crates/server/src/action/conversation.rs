@@ -177,15 +177,15 @@ impl<'a> Conversation<'a> {
     fn pause<T>(&self, deadline: Millis, cx: &mut Context<'_>) -> Poll<Result<T, BodyStreamError>> {
         let has_begun = || self.exchange.waited().is_some();
         let is_complete = self.body.is_none();
-        if deadline == NEVER
-            && self
-                .abandonment
+        if deadline == NEVER {
+            let abandonment = self.abandonment;
+            if abandonment
                 .poll_taken(is_complete, has_begun, cx)
                 .is_ready()
-        {
-            return Poll::Ready(Err(Gone::Closed.into()));
-        }
-        if deadline <= now_millis() {
+            {
+                return Poll::Ready(Err(Gone::Closed.into()));
+            }
+        } else if deadline <= now_millis() {
             return Poll::Ready(Err(Gone::TimedOut.into()));
         }
         let body = self.body.as_ref().map_or(NEVER, |body| body.deadline());

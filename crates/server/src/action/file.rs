@@ -1,10 +1,12 @@
 //! Answers with a file: conditions, ranges, and the bytes or the descriptor.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
 use tutti_config::model::Compressor;
 use tutti_conn::output::Output;
+use tutti_conn::socket::BodyPart;
 use tutti_files::cache::{CachedFile, Content};
 use tutti_files::compression::{self, Choice, Described};
 use tutti_files::conditional::{PreconditionResult, Validators};
@@ -16,6 +18,7 @@ use tutti_http::{
 use tutti_pool::Level;
 
 use crate::content_coding::fields_of_part;
+use crate::exchange::channel::Channel;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{self, Own, Persistence};
 use crate::exchange_step::ExchangeStep;
@@ -420,14 +423,25 @@ fn body(
         request.finished(content.status, content.body_bytes, &head.fields);
         request.pace(output);
         respond::put(request.client, head, output);
+        let part = |range: &Range<u64>| {
+            let range = range.start as usize..range.end as usize;
+            bytes.get(range).unwrap_or_default()
+        };
+        if let Channel::Stream(stream) = &request.client.channel
+            && let [Segment::File(range)] = content.segments.as_slice()
+        {
+            // Past the output, if its connection has room. After an error, the output shows that the response is incomplete.
+            let bytes = part(range);
+            if stream.send_body(output, &BodyPart::of(bytes)).is_err() {
+                output.bytes.extend_from_slice(bytes);
+            }
+            return ExchangeStep::End(content.persistence);
+        }
         let out = &mut output.bytes;
         for segment in &content.segments {
             match segment {
                 Segment::Text(text) => out.extend_from_slice(text),
-                Segment::File(range) => {
-                    let range = range.start as usize..range.end as usize;
-                    out.extend_from_slice(bytes.get(range).unwrap_or_default());
-                }
+                Segment::File(range) => out.extend_from_slice(part(range)),
             }
         }
         return ExchangeStep::End(content.persistence);

@@ -48,7 +48,7 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     };
     let channel = Channel::Transport(Transport::Plain(io));
     let counted = Counted::new(&local);
-    let ends = Ends::new(local, accepted.listener, accepted.peer);
+    let ends = Rc::new(Ends::new(local, accepted.listener, accepted.peer));
     let mut connection = TcpConnection {
         client: ClientSide::new(channel, ends, waker),
         counted,

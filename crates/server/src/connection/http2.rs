@@ -6,7 +6,7 @@
 //! Must never: answer two streams with one response.
 
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use tutti_config::model::Http2;
 use tutti_conn::buffers::Buffers;
@@ -23,7 +23,8 @@ use crate::connection::stream_task::{self, StreamRequest};
 use crate::exchange::client::ClientSide;
 
 /// Serves a connection whose first bytes are `input`; returns when it has ended.
-pub(crate) async fn serve(connection: TcpConnection, input: Vec<u8>, options: Http2) {
+pub(crate) async fn serve(mut connection: TcpConnection, input: Vec<u8>, options: Http2) {
+    let _counted = connection.client.share_ends();
     match tutti_http2::serve(&connection, input, options).await {
         Ending::Linger => connection.client.linger().await,
         Ending::Abort => {}
@@ -107,15 +108,14 @@ impl tutti_http2::Http2Connection for TcpConnection {
             .log_client_error(Level::Info, &closed(self, reason));
     }
 
-    fn begin(&self, head: &Http2Head, stream: Http2Stream, waker: &Waker) {
+    fn begin(&self, head: &Http2Head, stream: Http2Stream) {
         let asked = StreamRequest {
             has_body: head.has_body(),
             is_websocket: head.is_websocket(),
             is_unknown: head.is_unknown(),
         };
         let client = &self.client;
-        let ends = client.another_end();
-        let client = ClientSide::of_stream(stream.into(), ends, client.share(), waker.clone());
+        let client = ClientSide::of_stream(stream.into(), client.ends(), client.share());
         stream_task::begin(client, &asked, |written, input, limits, writing| {
             if head.is_too_large() {
                 return Err(HeadError::FieldsTooLarge);

@@ -101,7 +101,7 @@ impl QuicServer for Entrance {
         counters.open.fetch_add(1, Ordering::Relaxed);
         let accepted = &self.listener.counters.accepted;
         accepted.fetch_add(1, Ordering::Relaxed);
-        let ends = Ends::new(Rc::clone(&self.local), hold, Peer::Inet(from));
+        let ends = Ends::new(Rc::clone(&self.local), hold.another(), Peer::Inet(from));
         if let Some(address) = to {
             ends.note_local_address(address);
         }
@@ -109,7 +109,8 @@ impl QuicServer for Entrance {
             entry: self.local.connections.enter(Waker::noop().clone()),
             counted: Counted::new(&self.local),
             share: ConnectionBuffers::new(&self.local.shared.holdings),
-            ends,
+            ends: Rc::new(ends),
+            _hold: hold,
         }
     }
 
@@ -120,7 +121,10 @@ impl QuicServer for Entrance {
 
 /// A connection of HTTP/3: only its streams carry bytes, through a UDP socket shared with others.
 pub(crate) struct Http3Connection {
-    ends: Ends,
+    /// Those of its streams, too, which may outlive it.
+    ends: Rc<Ends>,
+    /// Counts it in the limits of its listener.
+    _hold: ListenerHold,
     counted: Counted,
     /// The memory limit of the responses of all its streams.
     share: Rc<ConnectionBuffers>,
@@ -130,13 +134,8 @@ pub(crate) struct Http3Connection {
 
 impl Http3Connection {
     /// The client of a stream.
-    fn client(&self, stream: QuicStream, waker: &Waker) -> ClientSide {
-        ClientSide::of_stream(
-            stream.into(),
-            self.ends.another(),
-            &self.share,
-            waker.clone(),
-        )
+    fn client(&self, stream: QuicStream) -> ClientSide {
+        ClientSide::of_stream(stream.into(), &self.ends, &self.share)
     }
 }
 
@@ -190,20 +189,21 @@ impl tutti_quic::QuicConnection for Http3Connection {
         self.ends.local.log_client_error(Level::Info, text);
     }
 
-    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, waker: &Waker) {
+    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits) {
         let is_websocket = section.protocol() == Some(b"websocket");
         let asked = StreamRequest {
             has_body: manner.has_body,
             is_websocket,
             is_unknown: section.protocol().is_some() && !is_websocket,
         };
-        let client = self.client(stream, waker);
+        let client = self.client(stream);
         stream_task::begin(client, &asked, |head, input, limits, writing| {
             let authority = section.authority();
             let opening = Opening {
                 method: section.method(),
                 target: section.path().or(authority).unwrap_or_default(),
                 authority,
+                is_checked: false,
                 has_body: writing.has_body,
                 websocket: writing.websocket,
                 version: Version::Http3,
@@ -212,8 +212,8 @@ impl tutti_quic::QuicConnection for Http3Connection {
         });
     }
 
-    fn refuse(&self, stream: QuicStream, status: u16, reason: &str, waker: &Waker) {
-        let client = self.client(stream, waker);
+    fn refuse(&self, stream: QuicStream, status: u16, reason: &str) {
+        let client = self.client(stream);
         stream_task::refuse(client, status, reason);
     }
 }

@@ -117,20 +117,19 @@ fn finish_or_spawn(
             Err(_) => return,
         }
     }
-    tokio::task::spawn_local(run(client, messages, exchange, step));
+    // Beside the task, which would have them twice, and be too large for the lists of the allocator.
+    let parts = Box::new((client, messages, exchange));
+    tokio::task::spawn_local(run(parts, step));
 }
 
 /// The task of a request that takes longer.
-async fn run(
-    client: ClientSide,
-    mut messages: Messages,
-    mut exchange: Exchange,
-    step: ExchangeStep,
-) {
+async fn run(mut parts: Box<(ClientSide, Messages, Exchange)>, step: ExchangeStep) {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    client.set_waker(waker);
-    let ending = pipeline::run(&client, &mut messages, &mut exchange, step).await;
-    finish(&client, &ending);
+    let (client, messages, exchange) = &mut *parts;
+    client.enter(waker);
+    let ending = pipeline::run(client, messages, exchange, step).await;
+    finish(client, &ending);
+    let (client, messages, _exchange) = *parts;
     let local: Rc<Local> = Rc::clone(&client.local);
     drop(client);
     messages.give_back(&local);

@@ -24,13 +24,9 @@ pub(crate) fn note(request: &Request<'_>) {
 
 /// Notes the client that the fields name, if the listener trusts them.
 fn note_origin(request: &Request<'_>) {
-    let (snapshot, client) = (request.snapshot, request.client);
-    let trusted = snapshot
-        .position_of(client.listener.id)
-        .and_then(|position| snapshot.entrances().nth(position))
-        .and_then(|entry| entry.forwarded.as_ref());
-    if let Some(trusted) = trusted {
-        let origin = Origin::of(&request.view, client.client_address(), trusted);
+    let entrance = request.entrance();
+    if let Some(trusted) = entrance.and_then(|entry| entry.forwarded.as_ref()) {
+        let origin = Origin::of(&request.view, request.client.client_address(), trusted);
         request.exchange.origin.set(origin);
     }
 }

@@ -48,40 +48,37 @@ impl Attempts {
         });
     }
 
-    fn last(&self, note: impl FnOnce(&mut Attempt, Duration)) {
-        if let Some(attempt) = self.0.borrow_mut().last_mut() {
-            let took = attempt.begun.elapsed();
-            note(attempt, took);
-        }
+    fn last(&self, note: impl FnOnce(&mut Attempt)) {
+        self.0.borrow_mut().last_mut().map(note);
     }
 
     /// There is a connection to the server.
     pub(crate) fn connected(&self) {
-        self.last(|attempt, took| attempt.connected = Some(took));
+        self.last(|attempt| attempt.connected = Some(attempt.begun.elapsed()));
     }
 
     /// The head of the answer has come.
     pub(crate) fn answered(&self, status: u16) {
-        self.last(|attempt, took| {
-            attempt.answered = Some(took);
+        self.last(|attempt| {
+            attempt.answered = Some(attempt.begun.elapsed());
             attempt.status = Some(status);
         });
     }
 
     /// A part of the answer's body has come.
     pub(crate) fn received(&self, bytes: usize) {
-        self.last(|attempt, _| attempt.bytes += bytes as u64);
+        self.last(|attempt| attempt.bytes += bytes as u64);
     }
 
     /// The answer is complete.
     pub(crate) fn ended(&self) {
-        self.last(|attempt, took| attempt.ended = Some(took));
+        self.last(|attempt| attempt.ended = Some(attempt.begun.elapsed()));
     }
 
     /// The server failed.
     pub(crate) fn failed(&self, status: u16) {
-        self.last(|attempt, took| {
-            attempt.ended = Some(took);
+        self.last(|attempt| {
+            attempt.ended = Some(attempt.begun.elapsed());
             attempt.status = Some(status);
         });
     }

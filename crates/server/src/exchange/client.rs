@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use tutti_conn::address::AddressText;
 use tutti_conn::buffer_space::{BufferSpace, Waiting};
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::{ConnectionEntry, NEVER};
@@ -56,15 +57,17 @@ pub(crate) struct Ends {
     /// The other end of the socket: the client, or a proxy before it.
     pub(crate) peer: Peer,
     /// The client announced by that proxy.
-    pub(crate) proxied: Option<Proxied>,
+    proxied: Cell<Option<Proxied>>,
     /// The number of the connection.
     number: u64,
     /// Requests on it so far, those of all its streams together.
-    requests: Rc<Cell<u64>>,
+    requests: Cell<u64>,
     /// It takes no more requests, on any stream.
-    takes_no_more: Rc<Cell<bool>>,
+    takes_no_more: Cell<bool>,
     /// The local address, read from the kernel at most once; only for listeners on any address.
     local_address: OnceCell<SocketAddr>,
+    /// The addresses of the client and of the server for applications; made for the first request to one.
+    address_texts: OnceCell<Box<[AddressText; 2]>>,
 }
 
 impl Ends {
@@ -73,11 +76,12 @@ impl Ends {
             local,
             listener,
             peer,
-            proxied: None,
+            proxied: Cell::default(),
             number: NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed),
-            requests: Rc::default(),
-            takes_no_more: Rc::default(),
+            requests: Cell::default(),
+            takes_no_more: Cell::default(),
             local_address: OnceCell::new(),
+            address_texts: OnceCell::new(),
         }
     }
 
@@ -86,18 +90,19 @@ impl Ends {
         let _ = self.local_address.set(address);
     }
 
-    /// The ends of another exchange on the same connection, which is not counted again.
-    pub(crate) fn another(&self) -> Self {
-        Self {
+    /// The same ends for exchanges that may outlive the connection, which is not counted again for them.
+    fn another(&self) -> Rc<Self> {
+        Rc::new(Self {
             local: Rc::clone(&self.local),
             listener: self.listener.another(),
             peer: self.peer,
-            proxied: self.proxied,
+            proxied: self.proxied.clone(),
             number: self.number,
-            requests: Rc::clone(&self.requests),
-            takes_no_more: Rc::clone(&self.takes_no_more),
+            requests: self.requests.clone(),
+            takes_no_more: self.takes_no_more.clone(),
             local_address: self.local_address.clone(),
-        }
+            address_texts: OnceCell::new(),
+        })
     }
 
     /// True if the connection must end with the current request.
@@ -126,7 +131,7 @@ impl Ends {
 
     /// Both addresses announced by a proxy.
     pub(crate) fn proxied_addresses(&self) -> Option<Addresses> {
-        self.proxied.and_then(|proxied| proxied.addresses)
+        self.proxied.get().and_then(|proxied| proxied.addresses)
     }
 
     /// The client's address; `None` for a unix socket.
@@ -140,7 +145,7 @@ impl Ends {
 
 /// The client of an exchange.
 pub(crate) struct ClientSide {
-    ends: Ends,
+    ends: Rc<Ends>,
     pub(crate) channel: Channel,
     /// Counts the bytes of its responses in memory that it has not taken.
     waiting: Waiting,
@@ -150,8 +155,8 @@ pub(crate) struct ClientSide {
     pub(crate) is_prepared: Cell<bool>,
     /// The state of its sending side.
     sending_side: SendingSide,
-    /// Its deadline, and how to wake its task.
-    entry: ConnectionEntry,
+    /// Its deadline, and how to wake its task; `None`: it is a stream without one.
+    entry: Option<ConnectionEntry>,
 }
 
 impl std::ops::Deref for ClientSide {
@@ -164,8 +169,13 @@ impl std::ops::Deref for ClientSide {
 
 impl ClientSide {
     /// Registers a client with its thread; `waker` wakes its task.
-    pub(crate) fn new(channel: Channel, ends: Ends, waker: Waker) -> Self {
-        let entry = ends.local.connections.enter(waker);
+    pub(crate) fn new(channel: Channel, ends: Rc<Ends>, waker: Waker) -> Self {
+        let mut client = Self::without_task(channel, ends);
+        client.enter(waker);
+        client
+    }
+
+    fn without_task(channel: Channel, ends: Rc<Ends>) -> Self {
         Self {
             ends,
             channel,
@@ -173,32 +183,44 @@ impl ClientSide {
             send_deadline: SendDeadline::default(),
             is_prepared: Cell::new(false),
             sending_side: SendingSide::default(),
-            entry,
+            entry: None,
         }
     }
 
     /// The client of one stream of a connection; `share` is that of the connection: the limit is the same for one stream and for a hundred.
+    /// Until it [has a task](Self::enter), it cannot wait.
     pub(crate) fn of_stream(
         stream: Stream,
-        ends: Ends,
+        ends: &Rc<Ends>,
         share: &Rc<ConnectionBuffers>,
-        waker: Waker,
     ) -> Self {
-        let mut client = Self::new(Channel::Stream(Box::new(stream)), ends, waker);
+        let mut client = Self::without_task(Channel::Stream(Box::new(stream)), Rc::clone(ends));
         client.waiting = Waiting::beside(share);
         client
     }
 
-    /// The ends of another exchange of this client.
-    pub(crate) fn another_end(&self) -> Ends {
+    /// The ends of another exchange of this client, which may outlive it.
+    pub(crate) fn another_end(&self) -> Rc<Ends> {
         // Reads the address, so that it is known there.
         self.socket_address();
         self.ends.another()
     }
 
+    /// Prepares it for streams, which have its ends and may outlive it. The former ends are returned: until they are dropped, the
+    /// connection counts in the limits of its listener.
+    pub(crate) fn share_ends(&mut self) -> Rc<Ends> {
+        let shared = self.another_end();
+        std::mem::replace(&mut self.ends, shared)
+    }
+
+    /// The ends, for a stream.
+    pub(crate) fn ends(&self) -> &Rc<Ends> {
+        &self.ends
+    }
+
     /// Notes the client announced by a proxy.
-    pub(crate) fn note_proxied(&mut self, proxied: Proxied) {
-        self.ends.proxied = Some(proxied);
+    pub(crate) fn note_proxied(&self, proxied: Proxied) {
+        self.proxied.set(Some(proxied));
     }
 
     /// The HTTP version of the answer to a client whose request could not be parsed.
@@ -209,14 +231,14 @@ impl ClientSide {
         }
     }
 
-    /// Assigns it to another task.
-    pub(crate) fn set_waker(&self, waker: Waker) {
-        self.entry.set_waker(waker);
+    /// Registers it with its thread; `waker` wakes its task.
+    pub(crate) fn enter(&mut self, waker: Waker) {
+        self.entry = Some(self.local.connections.enter(waker));
     }
 
     /// True if the deadline has passed.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.entry.is_overdue()
+        self.entry.as_ref().is_some_and(ConnectionEntry::is_overdue)
     }
 
     /// The state of the client while it waits for a response; wakes the task when it changes.
@@ -242,7 +264,10 @@ impl ClientSide {
     }
 
     pub(crate) fn set_deadline(&self, deadline: Millis) {
-        self.entry.set_deadline(deadline);
+        debug_assert!(self.entry.is_some(), "only a task waits");
+        if let Some(entry) = &self.entry {
+            entry.set_deadline(deadline);
+        }
     }
 
     /// Sets the deadline for what an ending connection still waits for: its handshake, its PROXY header, its first request.
@@ -269,7 +294,7 @@ impl ClientSide {
 
     /// True if the client's bytes were encrypted, on the way to this server or to a trusted proxy.
     pub(crate) fn is_https(&self) -> bool {
-        self.channel.is_tls() || self.proxied.is_some_and(|proxied| proxied.is_tls)
+        self.channel.is_tls() || self.proxied.get().is_some_and(|proxied| proxied.is_tls)
     }
 
     /// The address the client connected to.
@@ -278,6 +303,13 @@ impl ClientSide {
             Some(addresses) => Some(addresses.destination),
             None => self.socket_address(),
         }
+    }
+
+    /// The address of the client, and the one that it connected to, as text.
+    pub(crate) fn address_texts(&self) -> &[AddressText; 2] {
+        let both = || [self.client_address(), self.local_address()];
+        let texts = &self.ends.address_texts;
+        texts.get_or_init(|| Box::new(both().map(AddressText::of)))
     }
 
     /// The address the socket is connected to.

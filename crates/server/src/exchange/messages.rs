@@ -21,6 +21,8 @@ use crate::snapshot::{RequestSettings, Snapshot};
 /// The bytes of requests and responses, and their configuration.
 pub(crate) struct Messages {
     pub(crate) snapshot: Arc<Snapshot>,
+    /// The number of the listener there.
+    listener: Option<usize>,
     /// The settings of the listener's requests.
     pub(crate) settings: ScopeNumber,
     /// Received bytes; those before `position` have been processed.
@@ -35,10 +37,11 @@ impl Messages {
     /// For a client that has sent `input`.
     pub(crate) fn new(client: &ClientSide, input: Vec<u8>) -> Self {
         let local = &client.local;
-        let snapshot = local.snapshot_of(&client.listener);
+        let (snapshot, listener) = local.snapshot_at(&client.listener);
         Self {
-            settings: snapshot.settings_of(client.listener.id),
+            settings: snapshot.settings_at(listener),
             snapshot,
+            listener,
             input,
             position: 0,
             head: local.take_head(),
@@ -52,8 +55,8 @@ impl Messages {
         if client.local.has_in_force(&self.snapshot) {
             return;
         }
-        self.snapshot = client.local.snapshot_of(&client.listener);
-        self.settings = self.snapshot.settings_of(client.listener.id);
+        (self.snapshot, self.listener) = client.local.snapshot_at(&client.listener);
+        self.settings = self.snapshot.settings_at(self.listener);
     }
 
     /// The settings before a request is routed.
@@ -83,7 +86,7 @@ impl Messages {
         exchange: &'a Exchange,
     ) -> Request<'a> {
         let view = self.head.view(self.rest());
-        Request::new(client, exchange, &self.snapshot, view)
+        Request::new(client, exchange, (&self.snapshot, self.listener), view)
     }
 
     /// That request, and the output for its response.
@@ -93,7 +96,8 @@ impl Messages {
         exchange: &'a Exchange,
     ) -> (Request<'a>, &'a mut Output) {
         let rest = self.input.get(self.position..).unwrap_or_default();
-        let request = Request::new(client, exchange, &self.snapshot, self.head.view(rest));
+        let view = self.head.view(rest);
+        let request = Request::new(client, exchange, (&self.snapshot, self.listener), view);
         (request, &mut self.output)
     }
 

@@ -34,7 +34,7 @@ use crate::exchange::route_log;
 use crate::fields::response_headers::{self, Refused};
 use crate::fields::{charset, request_id};
 use crate::plan::Changes;
-use crate::snapshot::{RequestSettings, Snapshot};
+use crate::snapshot::{ListenerEntry, RequestSettings, Snapshot};
 use crate::substitute::{Mended, Substitute};
 
 /// A request in its context.
@@ -43,6 +43,8 @@ pub(crate) struct Request<'a> {
     pub(crate) client: &'a ClientSide,
     pub(crate) exchange: &'a Exchange,
     pub(crate) snapshot: &'a Snapshot,
+    /// The number of its listener there; `None`: that was removed while the request was in transit.
+    pub(crate) listener: Option<usize>,
     pub(crate) view: RequestView<'a>,
     /// As the client sent it; differs from `view` for a substitute.
     pub(crate) original: RequestView<'a>,
@@ -55,7 +57,7 @@ impl<'a> Request<'a> {
     pub(crate) fn new(
         client: &'a ClientSide,
         exchange: &'a Exchange,
-        snapshot: &'a Snapshot,
+        (snapshot, listener): (&'a Snapshot, Option<usize>),
         view: RequestView<'a>,
     ) -> Self {
         let substitute = exchange.substitute.as_deref();
@@ -63,6 +65,7 @@ impl<'a> Request<'a> {
             client,
             exchange,
             snapshot,
+            listener,
             view: substitute.map_or(view, Substitute::view),
             original: view,
             substitute,
@@ -72,6 +75,11 @@ impl<'a> Request<'a> {
     /// Its settings: those of its listener, or of its action once it is routed.
     pub(crate) fn settings(&self) -> &'a RequestSettings {
         self.snapshot.settings.get(self.exchange.settings.get())
+    }
+
+    /// Its listener in the configuration.
+    pub(crate) fn entrance(&self) -> Option<&'a ListenerEntry> {
+        self.snapshot.entrances().nth(self.listener?)
     }
 
     /// Sends all of `output`.
@@ -155,8 +163,8 @@ impl<'a> Request<'a> {
 
     /// Limits the rate at which a response that begins now is sent.
     pub(crate) fn pace(&self, output: &mut Output) {
-        let bandwidths = self.exchange.bandwidths.borrow().clone();
-        output.set_pace(Pace::new(bandwidths, self.settings().limit_rate));
+        let bandwidths = self.exchange.bandwidths.borrow();
+        output.set_pace(Pace::new(&bandwidths, self.settings().limit_rate));
     }
 
     /// Appends the head of a response that is logged later. Returns its fields if the access log needs them.
@@ -189,7 +197,7 @@ impl<'a> Request<'a> {
     /// Announces HTTP/3 to clients of older versions (RFC 7838), unless the response has `Alt-Svc`.
     fn advertise_http3(&self, fields: &mut FieldLines) {
         if self.view.version() < Version::Http3
-            && let Some(spoken) = self.snapshot.http3_of(self.client.listener.id)
+            && let Some(spoken) = self.entrance().and_then(|entry| entry.http3.as_ref())
             && let Some(value) = &spoken.alt_svc
             && fields.get_all(b"Alt-Svc").next().is_none()
         {

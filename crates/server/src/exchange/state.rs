@@ -18,6 +18,7 @@ use tutti_conn::output::{Gone, Output};
 use tutti_conn::pace::Bandwidth;
 use tutti_guard::Admission;
 use tutti_http::OwnedPath;
+use tutti_metrics::Measured;
 use tutti_pool::Whereabouts;
 use tutti_request_log::{Answerer, Phases, ResponseCounts};
 use tutti_routing::{ConnectionNumbers, RuleSet, ScopeNumber};
@@ -158,7 +159,7 @@ impl Exchange {
         status: u16,
         took: Duration,
     ) {
-        let thread = client.local.thread;
+        let (thread, took) = (client.local.thread, Measured::from(took));
         if let Some(classes) = client.listener.counters.requests.of(thread) {
             classes.add(status);
         }

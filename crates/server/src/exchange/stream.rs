@@ -10,13 +10,9 @@ use tutti_http2::Http2Code;
 use tutti_tls::HandshakeFacts;
 
 /// The stream, of either protocol.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a channel has all of it in one box"
-)]
 pub(crate) enum Stream {
     Http2(tutti_http2::Http2Stream),
-    Http3(tutti_quic::QuicStream),
+    Http3(Box<tutti_quic::QuicStream>),
 }
 
 impl From<tutti_http2::Http2Stream> for Stream {
@@ -27,7 +23,7 @@ impl From<tutti_http2::Http2Stream> for Stream {
 
 impl From<tutti_quic::QuicStream> for Stream {
     fn from(stream: tutti_quic::QuicStream) -> Self {
-        Self::Http3(stream)
+        Self::Http3(Box::new(stream))
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) fn write(
             method,
             target,
             authority: Some(view.host()).filter(|host| !host.is_empty()),
+            is_checked: false,
             has_body: false,
             websocket: None,
             version: view.version(),
