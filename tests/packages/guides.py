@@ -7,11 +7,14 @@ are exchanged for free ones, since the machine shares the network with this one.
 import json
 import re
 import shlex
-import socket
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "bench"))
+
+from harness.servers import free_port  # noqa: E402
 
 # Pages whose commands another test runs: they need a compiler, another server's files, or are the program's own help. The test, and the code in
 # it that takes the commands from the page, which stands there beside the page's name; a comment does not count.
@@ -146,12 +149,6 @@ printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json""",
     Session("docs/http/tls.md", before=f"{START}; {CERTIFICATES}"),
     Session("docs/operate/upgrade.md"),
 ]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def commands(text):

@@ -12,9 +12,7 @@ import base64
 import http.client
 import json
 import os
-import random
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -23,8 +21,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(ROOT / "bench"))
 
 import guides  # noqa: E402
+from harness.servers import free_port  # noqa: E402
 from languages import LANGUAGES  # noqa: E402
 from machine import Machine, Unavailable  # noqa: E402
 
@@ -36,19 +36,6 @@ PATIENCE = 60
 COMPONENT, TARGET = ROOT / "tests/conformance/wasm/rust", "wasm32-wasip2"
 # Where something may stay after a purge: what dpkg, apt, systemd and the accounts write themselves.
 OTHERS = ("./var/lib/dpkg", "./var/lib/apt", "./var/cache", "./var/log", "./var/lib/systemd", "./etc/passwd", "./etc/group", "./etc/shadow", "./etc/gshadow", "./etc/subuid", "./etc/subgid", "./etc/.pwd.lock", "./etc/ld.so.cache")
-
-
-def free_port():
-    """A port that is free, and stays free: connections of others take theirs from the kernel's range, which is above."""
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
-    while True:
-        port = random.randrange(10000, first)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def wait_until(condition, otherwise):
