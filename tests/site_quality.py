@@ -16,6 +16,10 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "bench"))
+
+from harness.servers import free_port  # noqa: E402
+
 VERSION = "12.8.2"
 PAGES = ["index.html", "docs/start/first-site.html", "docs/reference/index.html", "docs/reference/options.html"]
 LEAST, RUNS = 95, 3
@@ -54,12 +58,6 @@ def measure(program, address, folder):
             if part["weight"] and audit["score"] is not None and audit["score"] < 1:
                 costs.append(f"{name}: {audit['title']} {audit.get('displayValue', '')}".rstrip())
     return points, costs
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for(server, port):

@@ -90,7 +90,7 @@ class Container:
     def said(self):
         return self.output.read_text(errors="replace")
 
-    def end(self, seconds=20):
+    def end(self, seconds=60):
         return self.process.wait(timeout=seconds)
 
     def wait_for(self, text):
@@ -127,7 +127,7 @@ class Container:
 
 
 def wait(condition, what):
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < until, f"no {what}"
         time.sleep(0.02)

@@ -7,11 +7,14 @@ are exchanged for free ones, since the machine shares the network with this one.
 import json
 import re
 import shlex
-import socket
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "bench"))
+
+from harness.servers import free_port  # noqa: E402
 
 # Pages whose commands another test runs: they need a compiler, another server's files, or are the program's own help. The test, and the code in
 # it that takes the commands from the page, which stands there beside the page's name; a comment does not count.
@@ -94,7 +97,7 @@ class Session:
     between: dict = field(default_factory=dict)
     # The status of the command that begins so, where it is not 0.
     status: dict = field(default_factory=dict)
-    # A command that stays in the foreground: it is stopped gracefully after a while.
+    # A command that stays in the foreground: it is stopped gracefully when it has said what the page shows, and serves.
     stays: str | None = None
 
 
@@ -146,12 +149,6 @@ printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json""",
     Session("docs/http/tls.md", before=f"{START}; {CERTIFICATES}"),
     Session("docs/operate/upgrade.md"),
 ]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def commands(text):
@@ -210,6 +207,14 @@ def first_of(table, command):
     return next((value for begin, value in table.items() if command.startswith(begin)), None)
 
 
+def until_it_serves(line, shown):
+    """A line of shell that runs a server in the foreground, and stops it gracefully when it has said the last line that the page shows; where none
+    is shown, when its control socket answers."""
+    serves = f"grep -qF {shlex.quote(shown[-1].strip())} said" if shown else "tutti status >/dev/null 2>&1"
+    # With job control: the shell would start it with SIGQUIT ignored.
+    return f"set -m; {line} >said 2>&1 & until {serves} || ! kill -0 $! 2>/dev/null; do sleep 0.05; done; kill -QUIT $!; wait $!; status=$?; cat said; exit $status"
+
+
 def run_session(machine, session):
     """Runs a page; how many commands it has."""
     text = (ROOT / session.page).read_text(encoding="utf-8")
@@ -249,12 +254,12 @@ def run_session(machine, session):
             continue
         wanted = first_of(session.status, command) or 0
         line = edited(command)
+        shown = [edited(one) for one in shown]
         if session.stays and command.startswith(session.stays):
-            line = f"timeout --preserve-status -s QUIT 3 {line}"
+            line = until_it_serves(line, shown)
         done = run(line, check=False)
         said = done.stdout + done.stderr
         assert done.returncode == wanted, f"{session.page}: `{line}` ends with {done.returncode}, not {wanted}:\n{said[-2000:]}"
-        shown = [edited(one) for one in shown]
         missing = None if same_json("\n".join(shown), done.stdout) else differs(shown, said)
         assert missing is None, f"{session.page}: `{line}` does not say `{missing}`, but:\n{said[-2000:]}"
     machine.run(STOP)

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,10 @@ except ModuleNotFoundError:
     yaml = None
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "bench"))
+
+from harness.servers import free_port  # noqa: E402
+
 PODMAN = ["podman", "--storage-driver", os.environ.get("STORAGE_DRIVER", "vfs"), "--cgroup-manager", "cgroupfs", "--log-level", "error"]
 # The cgroups, the limits and the network are this machine's.
 FLAGS = ["--no-healthcheck", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096", "--cgroups=disabled", "--network", "host"]
@@ -42,12 +45,6 @@ def skipped(reason):
 
 def podman(*words, check=True):
     return subprocess.run([*PODMAN, *words], capture_output=True, text=True, check=check, timeout=120)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def get(port, path):

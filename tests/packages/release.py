@@ -26,6 +26,10 @@ from pathlib import Path
 from chart import version
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "bench"))
+
+from harness.servers import free_port  # noqa: E402
+
 VERSION = version()
 NEWER = "99.0.0"
 MACHINE = os.uname().machine
@@ -66,12 +70,6 @@ def new_key(folder, name):
     """A key of minisign without a password: the secret key's file, and the line of the public key."""
     run("minisign", "-G", "-W", "-f", "-p", folder / f"{name}.pub", "-s", folder / f"{name}.key")
     return folder / f"{name}.key", (folder / f"{name}.pub").read_text().splitlines()[1]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def archive_of(release, name=None):

@@ -1614,7 +1614,8 @@ fn a_prototype_that_does_not_quit_is_killed() {
     };
     // The one that was started as a trial has ended.
     wait_until("one is left, and its worker's end is known", || {
-        living().len() == 1 && app.measures().pids.is_empty()
+        let ends = app.measures().ends;
+        living().len() == 1 && ends.iter().map(|(_, count)| count).sum::<u64>() == 2
     });
     let prototype = living()[0];
     signal::send(prototype, SIGSTOP).unwrap();
@@ -1886,10 +1887,13 @@ fn the_oldest_draining_process_ends_when_another_one_needs_its_place() {
     let app = pool.app(spec);
     let gate = Gate::new();
     // A segment has places for two processes and four more.
-    let slow: Vec<_> = (0..6)
-        .map(|_| {
+    let slow: Vec<_> = (1..=6)
+        .map(|count| {
             let slow = pool.begin(&app, &gate.target());
-            wait_until("it has begun", || app.status().queued == 0);
+            wait_until("it has begun", || {
+                let status = app.status();
+                (status.active, status.queued) == (count, 0)
+            });
             pool.restart("demo").unwrap();
             slow
         })
@@ -1959,12 +1963,14 @@ fn a_process_at_its_limit_that_fails_is_reported_as_such() {
         assert_eq!(pool.get(&app, &target).unwrap().text(), "finished early");
         pid_of(&pool, &app).0
     };
-    let (failing, good) = (begin(), begin());
+    let failing = begin();
     let logged = "takes no more requests";
-    wait_until("both are drained", || pool.log.count(logged) == 2);
+    pool.log.wait_for(logged);
     signal::send(failing, SIGKILL).unwrap();
     pool.log
         .wait_for("was killed by signal 9 while it was draining");
+    let good = begin();
+    wait_until("it is drained", || pool.log.count(logged) == 2);
     gate.open();
     wait_until("the other has ended", || !signal::exists(good));
     pool.log.wait_for("ended after 2 requests");

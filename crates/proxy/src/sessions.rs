@@ -113,12 +113,10 @@ impl Lease {
         served.set(served.get() + 1);
     }
 
-    /// Notes that the request has timed out after `limit`. If nothing has come from the server in that time, or since the request began, the
-    /// connection takes no more requests.
-    pub(crate) fn timed_out(&self, limit: Millis) {
-        let now = now_millis();
-        let limit = limit.min(now.saturating_sub(self.since));
-        if now.saturating_sub(self.session.heard.get()) >= limit {
+    /// Notes that the request has timed out, for which the server had time since `start`. If nothing has come from the server since then, or
+    /// since the request began, the connection takes no more requests. The end of that time does not matter: a timer may be late.
+    pub(crate) fn timed_out(&self, start: Millis) {
+        if self.session.heard.get() <= start.max(self.since) {
             self.session.is_silent.set(true);
         }
     }
@@ -255,7 +253,32 @@ async fn watch(sessions: Rc<Sessions>, id: u64, session: Weak<Session>, timeout:
 
 #[cfg(test)]
 mod tests {
+    use h2::client::handshake;
+    use tokio::task::{LocalSet, spawn_local};
+
     use super::*;
+
+    /// A connection with other answers took no more requests if the timer of one fired late.
+    #[tokio::test]
+    async fn a_connection_is_silent_if_nothing_comes_after_the_start_of_a_timeout() {
+        let judge = async {
+            let (near, _far) = tokio::io::duplex(1 << 16);
+            let (client, connection) = handshake(near).await.unwrap();
+            let driver = spawn_local(async { drop(connection.await) }).abort_handle();
+            let heard = Rc::new(Cell::new(0));
+            let session = Rc::new(Session::new(client, Rc::clone(&heard), driver));
+            let mut lease = Lease::new(&session);
+            // Long ago, as are the others: the timer is late.
+            lease.since = 5;
+            for (heard_at, start, is_open) in [(11, 10, true), (10, 10, false), (5, 3, false)] {
+                session.is_silent.set(false);
+                heard.set(heard_at);
+                lease.timed_out(start);
+                assert_eq!(session.is_open(), is_open, "{heard_at} {start}");
+            }
+        };
+        LocalSet::new().run_until(judge).await;
+    }
 
     #[test]
     fn servers_that_accept_no_connection_are_not_kept() {

@@ -50,13 +50,14 @@ impl Deadline {
         self.wake.set(time);
     }
 
-    fn has_passed(&self, now: Millis) -> bool {
-        self.server.get().min(self.until) <= now
+    /// When the server must have made progress, or have answered.
+    pub(crate) fn due(&self) -> Millis {
+        self.server.get().min(self.until)
     }
 
     /// The next time at which something is due.
     fn next(&self) -> Millis {
-        self.server.get().min(self.wake.get()).min(self.until)
+        self.due().min(self.wake.get())
     }
 }
 
@@ -76,7 +77,7 @@ pub(crate) async fn server<C: Client, T>(
         }
         let now = now_millis();
         let client_deadline = client.deliver(context)?;
-        if deadline.has_passed(now) {
+        if deadline.due() <= now {
             return Poll::Ready(Ok(Err(TimedOut)));
         }
         if client_deadline <= now {

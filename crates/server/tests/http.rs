@@ -258,10 +258,10 @@ fn a_slow_head_or_body_is_answered_408() {
 
 #[test]
 fn the_head_has_one_deadline_and_the_body_one_per_read() {
-    let site = Site::sharing(r#"{"header_read_timeout": 1, "body_read_timeout": 3}"#);
+    let site = Site::sharing(r#"{"header_read_timeout": 1, "body_read_timeout": 5}"#);
     let mut client = site.connect();
-    client.send("POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
-    for byte in ["a", "b", "c", "d"] {
+    client.send("POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n");
+    for byte in ["a", "b", "c", "d", "e", "f"] {
         // Each pause is shorter than the timeout, but all together are longer: the head must be complete within a second.
         let mut late = site.connect();
         late.send("GET /");
@@ -281,7 +281,8 @@ fn the_head_has_one_deadline_and_the_body_one_per_read() {
 
 #[test]
 fn an_idle_connection_ends_with_408_and_so_does_one_never_used() {
-    let site = Site::sharing(r#"{"idle_timeout": 1, "header_read_timeout": 1}"#);
+    // The request of the first must come before the time for it is over.
+    let site = Site::sharing(r#"{"idle_timeout": 1, "header_read_timeout": 5}"#);
     let mut used = site.connect();
     used.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(used.response("GET").status, 200);

@@ -134,7 +134,7 @@ fn a_request_that_waits_for_a_computed_name_outlasts_a_change() {
         let text = config(&proxy, &allow, names.address);
         text.replace(
             r#""connect_timeout": 30"#,
-            &format!(r#""connect_timeout": 5{options}"#),
+            &format!(r#""connect_timeout": 60{options}"#),
         )
     };
     let site = Site::new(1, |_| config(""));

@@ -567,13 +567,15 @@ fn a_failure_after_100_is_an_answer() {
 /// A server that has vanished without closing its connection failed all requests until the kernel gave the connection up.
 #[test]
 fn a_silent_connection_gets_no_more_requests_after_a_timeout() {
-    let server = frames_on(|connection, _, stream| match connection {
-        0 => Vec::new(),
+    let server = frames_on(|connection, number, stream| match (connection, number) {
+        (0, 1..) => Vec::new(),
         _ => answered(stream),
     });
-    let site = site(server.address, r#""read_timeout": 0.3, "retries": 0"#);
+    let site = site(server.address, r#""read_timeout": 3, "retries": 0"#);
     let backend = &server;
     with_client(&site, |client| async move {
+        // Nothing comes from the server after this.
+        assert_eq!(begin(&client, "/", true).0.await.unwrap().status(), 200);
         let first = begin(&client, "/", true).0;
         let second = begin(&client, "/", true).0;
         assert_eq!(first.await.unwrap().status(), 504);
@@ -602,7 +604,7 @@ fn a_connection_with_other_answers_outlasts_a_timeout() {
             answered(stream)
         }
     });
-    let site = site(server.address, r#""read_timeout": 0.3, "retries": 0"#);
+    let site = site(server.address, r#""read_timeout": 3, "retries": 0"#);
     let backend = &server;
     with_client(&site, |client| async move {
         let first = begin(&client, "/", true).0;
@@ -621,7 +623,9 @@ fn the_code_of_a_failure_that_was_repeated_is_discarded() {
         let reason: u32 = Reason::ENHANCE_YOUR_CALM.into();
         frame(RST_STREAM, 0, stream, &reason.to_be_bytes())
     });
-    let breaking = Backend::new(|peer| {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let breaking = Backend::new(move |peer| {
         use std::io::Read as _;
         let mut bytes = [0; 512];
         let mut answer = frame(SETTINGS, 0, 0, &[]);
@@ -629,12 +633,12 @@ fn the_code_of_a_failure_that_was_repeated_is_discarded() {
         answer.extend(frame(DATA, 0, 1, b"part"));
         let _ = peer.stream.read(&mut bytes);
         peer.send(answer);
-        // Ends with the test.
-        while peer.stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        // The connection is closed in the middle of the response.
+        let _ = wait.lock().unwrap().recv();
     });
     let text = format!(
         r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
-             "upstreams": {{"u": {{"http_version": 2, "read_timeout": 0.3,
+             "upstreams": {{"u": {{"http_version": 2,
                  "servers": {{"{}": {{}}, "{}": {{"backup": true}}}}}}}}}}"#,
         resetting.address, breaking.address
     );
@@ -642,6 +646,7 @@ fn the_code_of_a_failure_that_was_repeated_is_discarded() {
     let error = with_client(&site, |client| async move {
         let response = begin(&client, "/", true).0.await.unwrap();
         assert_eq!(response.status(), 200);
+        go.send(()).unwrap();
         read(response.into_body()).await.unwrap_err()
     });
     assert!(error.is_reset(), "{error}");

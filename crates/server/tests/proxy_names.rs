@@ -121,7 +121,7 @@ fn a_request_that_waits_for_a_name_outlasts_a_change() {
     let config = |options: &str| {
         config(names.address, &format!("app.internal:{port}")).replace(
             r#"{"servers": {"app"#,
-            &format!(r#"{{{options}"connect_timeout": 5, "servers": {{"app"#),
+            &format!(r#"{{{options}"connect_timeout": 60, "servers": {{"app"#),
         )
     };
     let site = Site::new(1, |_| config(""));

@@ -239,10 +239,10 @@ fn an_application_pings() {
 
 #[test]
 fn silence_is_pinged_and_a_silent_client_is_left() {
-    let app = with_options(1, r#"{"keepalive_interval": 1, "read_timeout": 3}"#);
+    let app = with_options(1, r#"{"keepalive_interval": 1, "read_timeout": 6}"#);
     let mut client = websocket(&app);
-    for _ in 0..4 {
-        // Four seconds; without pongs it would end after three.
+    for _ in 0..7 {
+        // Seven seconds; without pongs it would end after six.
         client.hears(Heard::Ping(Vec::new()));
         client.says(Frame::new(10, ""));
     }

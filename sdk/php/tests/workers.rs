@@ -291,12 +291,15 @@ fn a_resident_worker_leaves_after_its_request() {
         .to_string()
         .parse()
         .unwrap();
-    let slot = pool.submit("/?case=busy&ms=1000", "", &BodyRef::None);
+    let release = pool.folder.path().join("release");
+    let target = format!("/?case=held&file={}", release.display());
+    let slot = pool.submit(&target, "", &BodyRef::None);
     wait_until("it has begun", || {
         pool.segment.worker_snapshot(0).current == Some(slot)
     });
     signal::send(pid, libc::SIGTERM).unwrap();
-    assert_eq!(pool.answer(slot).text(), "busy");
+    std::fs::write(&release, "").unwrap();
+    assert_eq!(pool.answer(slot).text(), "released");
     assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
 }
 

@@ -144,7 +144,7 @@ fn a_handshake_is_the_services_affair() {
 
 #[test]
 fn both_sides_hear_of_an_end() {
-    let site = start_with(&json!({"processes": 1, "limits": {"drain_timeout": 5}}));
+    let site = start_with(&json!({"processes": 1, "limits": {"drain_timeout": 600}}));
     let open = || {
         WebSocketClient::open(site.server.address(), "/talk", "")
             .unwrap()
@@ -177,6 +177,8 @@ fn both_sides_hear_of_an_end() {
     }
     site.server.restart("app");
     say(&mut client, "still here");
+    let path = "/config/applications/app/limits/drain_timeout";
+    site.server.put(path, &json!(1));
     assert_eq!(client.hear().unwrap(), close(1012));
     assert_eq!(slow.hear().unwrap(), close(1012));
     let mut client = open();

@@ -19,6 +19,10 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent.parent.parent / "bench"))
+
+from harness.servers import free_port  # noqa: E402
+
 SUITE = "node_modules/http-cache-tests"
 # Long enough for the slowest machine; it is never waited for as a whole.
 LONGEST = 600
@@ -31,12 +35,6 @@ for (const suite of tests) for (const test of suite.tests) {
 }
 console.log(JSON.stringify(all))
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for(port, process):

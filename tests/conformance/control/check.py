@@ -11,7 +11,6 @@ import collections
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,16 +18,14 @@ import time
 import urllib.request
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent.parent.parent / "bench"))
+
+from harness.servers import free_port  # noqa: E402
+
 CHECKS = ["response_schema_conformance", "status_code_conformance", "content_type_conformance", "faults_are_told"]
 TOKEN = secrets.token_hex(32)
 # A server that is upgraded in place is looked at elsewhere, and so is one that stops. There is no application: it would need a module.
 LEFT_OUT = ["--exclude-path-regex", r"^/control/(upgrade|stop)|^/config/applications/\{name\}/"]
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def start(program, folder, port):

@@ -9,13 +9,13 @@ use tutti_testkit::{Server, ServerOptions};
 
 use crate::tls;
 
-/// Runs the clients of a test, for a minute and a half at most.
+/// Runs the clients of a test, for five minutes at most.
 pub fn run<F: Future>(test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
-    let limited = async { tokio::time::timeout(Duration::from_secs(90), test).await };
+    let limited = async { tokio::time::timeout(Duration::from_secs(300), test).await };
     runtime.block_on(limited).expect("it comes to an end")
 }
 

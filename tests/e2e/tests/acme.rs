@@ -163,17 +163,17 @@ fn a_certificate_comes_by_http_before_the_routes_and_though_nonces_are_refused()
         "{status}"
     );
     assert_eq!(pair.pebble.issued(), 1);
-    // No other user may read the keys.
+    // It is renewed when the authority wishes it.
+    wait_until("the authority's wish", || {
+        pair.document()["issued"]["advised"].is_i64()
+    });
+    // No other user may read the keys. Nothing is written any more, so that no file is renamed meanwhile.
     let state = pair.server.folder().join("state/acme");
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&state), 0o700);
     for entry in fs::read_dir(&state).unwrap() {
         assert_eq!(mode(&entry.unwrap().path()), 0o600);
     }
-    // It is renewed when the authority wishes it.
-    wait_until("the authority's wish", || {
-        pair.document()["issued"]["advised"].is_i64()
-    });
     // No token is left.
     let reply = tutti_testkit::client::get(
         ([127, 0, 0, 1], pair.http).into(),

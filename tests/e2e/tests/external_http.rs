@@ -542,7 +542,11 @@ fn the_cases_of_the_protocol_pass_behind_the_relay() {
 /// Issue 28: the worker waited for them as long as they stayed, and requests for its successor.
 #[test]
 fn a_worker_at_its_limit_of_requests_leaves_websockets_their_drain_timeout() {
-    let server = echo_server(&json!({"limits": {"requests": 3, "drain_timeout": 1}}));
+    let server = echo_server(&json!({"limits": {"requests": 3, "drain_timeout": 600}}));
+    let set = |seconds: u64| {
+        let path = "/config/applications/app/limits/drain_timeout";
+        server.put(path, &json!(seconds));
+    };
     for round in 0..3 {
         let mut sockets: Vec<Socket> = (0..3)
             .map(|_| {
@@ -551,9 +555,11 @@ fn a_worker_at_its_limit_of_requests_leaves_websockets_their_drain_timeout() {
                 socket
             })
             .collect();
+        set(1);
         for socket in &mut sockets {
             assert_eq!(socket.receive(), (8, b"\x03\xf4".to_vec()), "1012");
         }
+        set(600);
     }
 }
 

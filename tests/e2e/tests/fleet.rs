@@ -216,10 +216,19 @@ fn a_roll_out_whose_command_has_died_is_ended_or_taken_over() {
 
 #[test]
 fn a_server_that_stops_gracefully_leaves_the_fleet_at_once() {
-    let mut fleet = Fleet::start(1, &["a", "b"]);
+    let mut fleet = Fleet::on(Etcd::start(1), &[], &json!({}));
+    for name in ["a", "b"] {
+        let mut options = options(&fleet.etcd.source(name, &json!({})));
+        // Its answer does not end by itself while this test runs.
+        options.wrapper.push("TUTTI_FLEET_LIFE=600".to_owned());
+        fleet.nodes.push(Server::start(&options));
+    }
+    wait_until("all nodes answer", || fleet.answers().len() == 2);
     fleet.put(&document(201));
     fleet.nodes[1].stop(libc::SIGQUIT);
-    assert_eq!(fleet.answers().keys().collect::<Vec<_>>(), ["a"]);
+    wait_until("the other has left", || {
+        fleet.answers().keys().collect::<Vec<_>>() == ["a"]
+    });
     // A roll-out does not wait for it.
     let words = fleet.put(&document(202));
     assert!(words.contains("in force on 1 node"), "{words}");
@@ -228,16 +237,24 @@ fn a_server_that_stops_gracefully_leaves_the_fleet_at_once() {
 #[test]
 fn of_two_servers_with_one_name_the_first_says_so() {
     let fleet = Fleet::start(1, &["a"]);
+    let process = || {
+        let entry = fleet.etcd.range("/tutti/nodes/a").swap_remove(0);
+        let report: Value = serde_json::from_str(&entry.text).unwrap();
+        report["process"].clone()
+    };
+    let first = process();
     let other = Server::start(&options(&fleet.etcd.source("a", &json!({}))));
-    wait_until("it follows the fleet", || {
-        other.status("/source/connected") == true
+    wait_until("it reports in place of the first one", || {
+        process() != first
     });
     // The first one notices it when its report changes.
     fleet.put(&document(201));
     let message = "another server of the fleet has the name `a`";
     fleet.nodes[0].wait_for_log(message);
-    let error = fleet.source_of(0)["error"].to_string();
-    assert!(error.contains(message), "{error}");
+    wait_until("its status has it, too", || {
+        let error = fleet.source_of(0)["error"].to_string();
+        error.contains(message)
+    });
     assert!(!other.log().contains(message), "{}", other.log());
     // Without the other it reports again.
     drop(other);

@@ -99,7 +99,11 @@ fn closing_has_a_code_and_a_reason_both_ways() {
 
 #[test]
 fn a_restart_leaves_connections_their_drain_timeout() {
-    let site = start_with(&json!({"processes": 1, "limits": {"drain_timeout": 2}}));
+    let site = start_with(&json!({"processes": 1, "limits": {"drain_timeout": 600}}));
+    let set = |seconds: u64| {
+        let path = "/config/applications/app/limits/drain_timeout";
+        site.server.put(path, &json!(seconds));
+    };
     for target in ["/gorilla", "/coder"] {
         let (mut client, _) = open(&site, target, "");
         say(&mut client, "hello");
@@ -107,10 +111,12 @@ fn a_restart_leaves_connections_their_drain_timeout() {
         site.server.restart("app");
         say(&mut client, "after");
         assert_eq!(client.hear().unwrap(), Heard::Message(1, b"after".to_vec()));
+        set(1);
         let Heard::Close(payload) = client.hear().unwrap() else {
             panic!("no close");
         };
         let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
         assert_eq!(code, Some(1012), "{target}");
+        set(600);
     }
 }

@@ -170,10 +170,16 @@ fn many_talk_at_once() {
     }
 }
 
+/// The drain time of an application, which does not end before this.
+fn end_drain_time(site: &PythonSite) {
+    let path = "/config/applications/app/limits/drain_timeout";
+    site.server.put(path, &json!(1));
+}
+
 #[test]
 fn a_worker_at_its_limit_of_requests_leaves_connections_their_drain_timeout() {
     let site = PythonSite::start(&json!({
-        "module": "asynchronous", "processes": 1, "limits": {"requests": 2, "drain_timeout": 10},
+        "module": "asynchronous", "processes": 1, "limits": {"requests": 2, "drain_timeout": 600},
     }));
     let mut client = open(&site, "/talk");
     for _ in 0..2 {
@@ -181,6 +187,7 @@ fn a_worker_at_its_limit_of_requests_leaves_connections_their_drain_timeout() {
     }
     say(&mut client, "hello");
     assert_eq!(client.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
+    end_drain_time(&site);
     assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
     assert_eq!(site.get("/").status, 200);
 }
@@ -189,7 +196,7 @@ fn a_worker_at_its_limit_of_requests_leaves_connections_their_drain_timeout() {
 #[test]
 fn a_restart_leaves_connections_their_drain_timeout() {
     let site =
-        PythonSite::start(&json!({"module": "asynchronous", "limits": {"drain_timeout": 10}}));
+        PythonSite::start(&json!({"module": "asynchronous", "limits": {"drain_timeout": 600}}));
     let mut client = open(&site, "/talk");
     let mut leaving = open(&site, "/talk");
     say(&mut client, "before");
@@ -200,6 +207,7 @@ fn a_restart_leaves_connections_their_drain_timeout() {
         say(client, "after");
         assert_eq!(client.hear().unwrap(), Heard::Message(1, b"after".to_vec()));
     }
+    end_drain_time(&site);
     assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
     assert_eq!(site.get("/").status, 200);
 }

@@ -178,7 +178,10 @@ fn missed_runs_are_logged_and_made_up_for_if_wished() {
     site.0.server.start_again(&options);
     site.server
         .wait_for_log("were missed because the server was not running or the clock was changed");
-    assert!(site.status("/missed").as_u64() >= Some(2));
+    // A busy machine may have missed some before, with the same line.
+    wait_until("those of the stop", || {
+        site.status("/missed").as_u64() >= Some(2)
+    });
     site.wait_for(before + 1);
 }
 

@@ -316,7 +316,7 @@ fn a_graceful_stop_after_a_delivery_waits_for_nothing() {
 /// The former router ends what it has begun, the next has the store meanwhile; what one has delivered the other does not.
 #[test]
 fn an_upgrade_loses_nothing_and_delivers_nothing_twice() {
-    let site = Spooling::start(&json!({"timeout": 30}));
+    let site = Spooling::start(&json!({"timeout": 600}));
     site.post("/jobs?wait=gate", b"long");
     wait_until("the first", || site.work().join("began-gate").exists());
     for n in 0..10 {
@@ -344,7 +344,7 @@ fn an_upgrade_loses_nothing_and_delivers_nothing_twice() {
 /// The former router answers one more request of each kept connection.
 #[test]
 fn a_job_on_a_connection_from_before_an_upgrade_is_stored() {
-    let site = Spooling::start(&json!({"timeout": 30}));
+    let site = Spooling::start(&json!({"timeout": 600}));
     let mut kept = Client::to(site.server.address());
     let mut post = |body: &str| {
         let length = body.len();

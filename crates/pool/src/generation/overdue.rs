@@ -15,6 +15,10 @@ use crate::error::ExchangeError;
 /// so no request waits for it.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
+/// The server looks for overdue requests more often than this. If it is later, the whole machine may have stood still, and the worker has had
+/// no time.
+const LATE: Duration = Duration::from_millis(250);
+
 /// The time limits of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Deadlines {
@@ -131,6 +135,10 @@ impl Generation {
                 CancelOutcome::Running(worker) => {
                     let line = state.line.to_string();
                     if is_stuck {
+                        if state.kill_at.is_some_and(|kill_at| kill_at + LATE < now) {
+                            state.kill_at = Some(now + GRACE);
+                            continue;
+                        }
                         state.kill_at = None;
                         if self.is_stuck(worker, state.looks) {
                             overdue.push(Overdue::Stuck { worker, line });
@@ -163,25 +171,27 @@ impl Generation {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use tutti_wire::{Layout, Segment};
+    use std::sync::Arc;
+
+    use tutti_wire::worker::Attached;
+    use tutti_wire::{BodyRef, Layout, Segment, WireRequestHead};
 
     use super::*;
     use crate::bells::Bells;
     use crate::generation::{Admission, Regions};
     use crate::shared::Shared;
 
-    /// A listen thread may be interrupted in the middle: the slot still has the state of its former use, from which it seemed that a worker
-    /// had falsified it, and all processes were replaced.
-    #[test]
-    fn a_request_is_not_late_before_it_is_submitted() {
+    fn generation() -> Arc<Generation> {
         let layout = Layout {
             slots: 4,
             workers: 8,
             threads: 1,
         };
         let segment = Segment::create("tutti-test", &layout).unwrap();
-        let generation = Generation::new(segment, Bells::new(1).unwrap(), Shared::sample());
-        let now = Instant::now();
+        Generation::new(segment, Bells::new(1).unwrap(), Shared::sample())
+    }
+
+    fn admit(generation: &Generation, now: Instant) -> SlotId {
         let slot = generation.segment.allocate(0).unwrap();
         generation.admit(
             slot,
@@ -193,6 +203,54 @@ mod tests {
                 regions: Regions::default(),
             },
         );
+        slot
+    }
+
+    /// It was killed before it could write where it was.
+    #[test]
+    fn a_worker_has_its_time_after_the_machine_has_stood_still() {
+        let generation = generation();
+        let now = Instant::now();
+        let slot = admit(&generation, now);
+        let head = WireRequestHead {
+            method: b"GET",
+            target: b"/",
+            path: b"/",
+            ..WireRequestHead::default()
+        };
+        let segment = &generation.segment;
+        segment.write_request(slot, &head, &BodyRef::None).unwrap();
+        segment.submit(slot);
+        let flags = rustix::event::EventfdFlags::CLOEXEC;
+        let events = vec![rustix::event::eventfd(0, flags).unwrap()];
+        let attached = Attached::open(segment.fd()).unwrap();
+        let mut worker = attached.into_worker(2, events, None).unwrap();
+        let exchange = worker.next_request().unwrap();
+        let deadlines = Deadlines {
+            end_by: Some(now),
+            begin_by: None,
+        };
+        generation.set_deadlines(slot, deadlines);
+        let found = |after: Duration| {
+            let mut overdue = Vec::new();
+            generation.sweep(now + after, &mut overdue);
+            let is_stuck = |one: &Overdue| matches!(one, Overdue::Stuck { worker: 2, .. });
+            (overdue.len(), overdue.iter().any(is_stuck))
+        };
+        assert_eq!(found(Duration::ZERO), (1, false), "it is cancelled");
+        let late = GRACE + 2 * LATE;
+        assert_eq!(found(late), (0, false));
+        assert_eq!(found(late + GRACE), (1, true));
+        drop(exchange);
+    }
+
+    /// A listen thread may be interrupted in the middle: the slot still has the state of its former use, from which it seemed that a worker
+    /// had falsified it, and all processes were replaced.
+    #[test]
+    fn a_request_is_not_late_before_it_is_submitted() {
+        let generation = generation();
+        let now = Instant::now();
+        let slot = admit(&generation, now);
         let mut overdue = Vec::new();
         generation.has_deadlines.store(true, Ordering::Relaxed);
         generation.sweep(now, &mut overdue);

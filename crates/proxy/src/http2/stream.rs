@@ -279,7 +279,9 @@ impl<C: Client> Exchange<'_, C> {
                 Ok(value?)
             }
             Err(wait::TimedOut) => {
-                self.lease.timed_out(limit(&self.upload, times));
+                let limit = limit(&self.upload, times);
+                self.lease
+                    .timed_out(self.deadline.due().saturating_sub(limit));
                 let received = (!self.upload.awaits_server()).then_some(self.count);
                 let options = self.request.upstream().options();
                 Err(ExchangeError::Server(times.failure(options, received)))

@@ -179,6 +179,7 @@ $handler = function () use ($booted) {
             for ($until = $used() + (int) $_GET['ms']; $used() < $until;) { }
             echo 'busy';
             return;
+        case 'held': while (!file_exists($_GET['file'])) { usleep(1000); } echo 'released'; return;
         case 'peak': if (isset($_GET['use'])) { str_repeat('x', 8 << 20); } echo memory_get_peak_usage(); return;
         case 'memory-now': echo memory_get_usage(); return;
         case 'stat': clearstatcache(); echo json_encode(file_exists($_GET['file'])); return;
