@@ -239,6 +239,7 @@ fn receive_events(control: &OwnedFd, workers: u32) -> io::Result<Vec<OwnedFd>> {
         let bytes = buffer.get(..message.len).unwrap_or_default();
         let first = match decode(bytes).map_err(|error| invalid(error.to_string()))? {
             ToPrototype::WorkerEvents { first } => first,
+            ToPrototype::Unknown => continue,
             other => return Err(invalid(format!("unexpected command: {other:?}"))),
         };
         if first as usize != events.len() || message.descriptors.is_empty() {
@@ -392,7 +393,8 @@ impl Prototype<'_> {
             Ok(ToPrototype::WorkerEvents { .. }) => {
                 self.log(Level::Alert, "events of workers were delayed".to_owned())?;
             }
-            Err(error) => self.log(Level::Alert, format!("unknown command: {error}"))?,
+            Ok(ToPrototype::Unknown) => {}
+            Err(error) => self.log(Level::Alert, format!("malformed command: {error}"))?,
         }
         Ok(None)
     }

@@ -38,7 +38,7 @@ fn a_worker_serves_until_asked_to_quit() {
     assert_eq!(pool.wait_for_end(), Ended::Code(0));
 }
 
-/// A router of the next version.
+/// A router of the next version, with messages and members that this host does not know.
 #[test]
 fn a_host_serves_behind_a_newer_server() {
     let newer = Versions {
@@ -48,7 +48,16 @@ fn a_host_serves_behind_a_newer_server() {
     let host = server::built("tutti-sample");
     let pool = Prototype::launch_behind(newer, &host, &start());
     assert_eq!(pool.receive(), FromPrototype::Ready);
-    pool.fork(1);
+    pool.send_bytes(br#"{"do":"sing","song":[1]}"#);
+    pool.send_bytes(br#"{"do":"fork","worker":1,"song":[1]}"#);
+    assert!(matches!(
+        pool.receive(),
+        FromPrototype::Forked { worker: 1, .. }
+    ));
+    assert!(matches!(
+        pool.receive(),
+        FromPrototype::WorkerReady { worker: 1, .. }
+    ));
     assert_eq!(pool.get("/hello"), "Hello from a worker\n");
 }
 
