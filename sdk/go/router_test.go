@@ -60,7 +60,7 @@ func writeHeader(fd int, g geometry) error {
 	}
 	s := &segment{g, unsafe.Pointer(unsafe.SliceData(memory))}
 	for at, value := range map[uintptr]uint32{
-		atVersion: wireVersion, atHeaderLength: headerLength, atSlots: g.slots, atWorkers: g.workers, atThreads: g.threads,
+		atVersion: wireVersion, atOldest: wireOldest, atHeaderLength: headerLength, atSlots: g.slots, atWorkers: g.workers, atThreads: g.threads,
 		atQueueCells: g.queueCells, atSlotStride: slotStride, atRequestCapacity: requestSize, atHeadCapacity: headSize,
 		atResponseCapacity: ringSize, atStreamCapacity: streamSize, atMaxSearching: 2,
 	} {

@@ -11,7 +11,9 @@ import (
 // The layout of a segment: spec/wire.md, 1.
 const (
 	wireMagic   = "TUTTIWIR"
-	wireVersion = 3
+	wireVersion = 4
+	// The oldest version of a server that this one works with.
+	wireOldest = 4
 
 	maxSlots   = 65536
 	maxWorkers = 4096
@@ -52,6 +54,7 @@ const (
 	atCompletionOffset = 88
 	atSlotOffset       = 96
 	atAttentionOffset  = 104
+	atOldest           = 112
 	atQueueHead        = 128
 	atQueueTail        = 256
 )
@@ -173,7 +176,16 @@ type segment struct {
 	base unsafe.Pointer
 }
 
-// openSegment maps the whole file and refuses what is no segment of this version.
+// meets says whether this program works with a server of these versions of the wire, and the server with it.
+func meets(oldest, newest uint32) bool { return newest >= wireOldest && oldest <= wireVersion }
+
+type versionError struct{ server string }
+
+func (e *versionError) Error() string {
+	return fmt.Sprintf("the server works with versions %s of the wire, this program with %d-%d", e.server, wireOldest, wireVersion)
+}
+
+// openSegment maps the whole file and refuses what is no segment, or of a server with other versions.
 func openSegment(fd int) (*segment, error) {
 	var status syscall.Stat_t
 	if err := syscall.Fstat(fd, &status); err != nil {
@@ -190,10 +202,10 @@ func openSegment(fd int) (*segment, error) {
 	if string(memory[:8]) != wireMagic {
 		return nil, errors.New("the file is no segment")
 	}
-	if version := atomic.LoadUint32(s.u32(atVersion)); version != wireVersion {
-		return nil, fmt.Errorf("the server speaks version %d of the wire, this program version %d", version, wireVersion)
-	}
 	word := func(at uintptr) uint32 { return atomic.LoadUint32(s.u32(at)) }
+	if oldest, newest := word(atOldest), word(atVersion); !meets(oldest, newest) {
+		return nil, &versionError{fmt.Sprintf("%d-%d", oldest, newest)}
+	}
 	s.geometry, err = newGeometry(word(atSlots), word(atWorkers), word(atThreads))
 	if err != nil {
 		return nil, err

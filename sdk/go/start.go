@@ -21,8 +21,6 @@ const (
 // startDocument is what this package needs of the start document.
 type startDocument struct {
 	Name         string          `json:"name"`
-	RouterCount  uint32          `json:"threads"`
-	WorkerCount  uint32          `json:"workers"`
 	Concurrency  uint32          `json:"concurrency"`
 	WorkerEvents bool            `json:"worker_events"`
 	Config       json.RawMessage `json:"config"`
@@ -72,16 +70,13 @@ func inherit() (*inheritance, error) {
 	if spool, ok := numbers["spool"]; ok {
 		in.spool = spool
 	}
-	if wire != strconv.Itoa(wireVersion) {
+	oldest, newest, _ := strings.Cut(wire, "-")
+	first, err := strconv.ParseUint(oldest, 10, 32)
+	last, other := strconv.ParseUint(newest, 10, 32)
+	if err != nil || other != nil || !meets(uint32(first), uint32(last)) {
 		return in, &versionError{wire}
 	}
 	return in, nil
-}
-
-type versionError struct{ wire string }
-
-func (e *versionError) Error() string {
-	return fmt.Sprintf("the server speaks version %s of the wire, this program version %d", e.wire, wireVersion)
 }
 
 func (in *inheritance) readStart() (*startDocument, error) {
@@ -103,7 +98,7 @@ func (in *inheritance) readStart() (*startDocument, error) {
 }
 
 // takeEvents gives the router threads' eventfds and the workers', which follow them.
-func (in *inheritance) takeEvents(start *startDocument) (threads, workers []int, err error) {
+func (in *inheritance) takeEvents(segment *segment, start *startDocument) (threads, workers []int, err error) {
 	if !start.WorkerEvents {
 		return nil, nil, errors.New("the server has made no events for this application's workers")
 	}
@@ -115,8 +110,8 @@ func (in *inheritance) takeEvents(start *startDocument) (threads, workers []int,
 		}
 		return events
 	}
-	threads = take(in.events, start.RouterCount)
-	workers = take(in.events+len(threads), start.WorkerCount)
+	threads = take(in.events, segment.threads)
+	workers = take(in.events+len(threads), segment.workers)
 	return threads, workers, nil
 }
 
@@ -137,7 +132,7 @@ func (in *inheritance) tellReady() {
 func (in *inheritance) tellFailed(step string, err error) {
 	var hint any
 	if outdated := (*versionError)(nil); errors.As(err, &outdated) {
-		hint = "build the program again with the SDK of this server"
+		hint = "build the program with the SDK that came with the server"
 	}
 	message, _ := json.Marshal(map[string]any{
 		"what": "worker_failed", "worker": in.worker, "pid": os.Getpid(), "step": step, "message": err.Error(), "hint": hint,

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	errWorkerNumber = errors.New("the segment does not fit the start document")
+	errWorkerNumber = errors.New("the segment has no such worker")
 	errServedTwice  = errors.New("tutti: this process is serving already; a program has one handler")
 
 	isServing atomic.Bool
@@ -57,14 +57,21 @@ func serve(server *http.Server) error {
 	if err != nil {
 		return fail("joining the server", err)
 	}
+	const place = "taking the place in the segment"
+	// First: it says whether both sides understand the rest alike.
+	segment, err := openSegment(in.segment)
+	if err != nil {
+		return fail(place, err)
+	}
+	syscall.Close(in.segment)
 	start, err := in.readStart()
 	if err != nil {
 		return fail("reading the start document", err)
 	}
 	start.shareCores()
-	w, err := joinSegment(in, start, server)
+	w, err := joinSegment(in, segment, start, server)
 	if err != nil {
-		return fail("taking the place in the segment", err)
+		return fail(place, err)
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)

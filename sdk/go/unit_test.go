@@ -2,6 +2,7 @@ package unit
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -60,7 +62,7 @@ func TestGoldenHeaderIsAccepted(t *testing.T) {
 	if s.slots != 3 || s.workers != 2 || s.threads != 2 {
 		t.Errorf("%+v", s.geometry)
 	}
-	for _, wrong := range []int64{atVersion, atTotalLength, atSlots, atQueueCells, atSlotStride, atStreamCapacity, atAttentionOffset} {
+	for _, wrong := range []int64{atTotalLength, atSlots, atQueueCells, atSlotStride, atStreamCapacity, atAttentionOffset} {
 		original := make([]byte, 1)
 		file.ReadAt(original, wrong)
 		file.WriteAt([]byte{original[0] + 1}, wrong)
@@ -68,6 +70,47 @@ func TestGoldenHeaderIsAccepted(t *testing.T) {
 			t.Errorf("a header that is wrong at %d was accepted", wrong)
 		}
 		file.WriteAt(original, wrong)
+	}
+}
+
+func TestOnlyServersWhoseVersionsMeetOursAreJoined(t *testing.T) {
+	g, err := newGeometry(3, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := newMemfd(t, int64(g.totalLength))
+	if err := writeHeader(fd, g); err != nil {
+		t.Fatal(err)
+	}
+	write := func(at int64, version uint32) {
+		if _, err := syscall.Pwrite(fd, binary.NativeEndian.AppendUint32(nil, version), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, server := range []struct {
+		oldest, newest uint32
+		joined         bool
+	}{
+		{wireOldest, wireVersion, true}, {wireOldest, wireVersion + 1, true}, {wireVersion, wireVersion + 3, true},
+		{wireOldest - 1, wireOldest, true}, {wireVersion + 1, wireVersion + 1, false}, {wireOldest - 2, wireOldest - 1, false},
+	} {
+		write(atOldest, server.oldest)
+		write(atVersion, server.newest)
+		named := fmt.Sprintf("%d-%d", server.oldest, server.newest)
+		t.Setenv(variableWire, named)
+		t.Setenv(variableWorker, "1")
+		t.Setenv(variableDescriptors, "control=1000000,segment=1000000,start=1000000,events=1000000")
+		_, told := inherit()
+		_, mapped := openSegment(fd)
+		for _, err := range []error{told, mapped} {
+			if server.joined && err != nil {
+				t.Errorf("%s: %v", named, err)
+			}
+			want := fmt.Sprintf("the server works with versions %s of the wire, this program with %d-%d", named, wireOldest, wireVersion)
+			if !server.joined && (err == nil || err.Error() != want) {
+				t.Errorf("%s: %v", named, err)
+			}
+		}
 	}
 }
 

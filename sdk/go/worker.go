@@ -64,13 +64,8 @@ const defaultConcurrency = 512
 const inOneGo = 32
 
 // joinSegment takes the place that was inherited.
-func joinSegment(in *inheritance, start *startDocument, server *http.Server) (*worker, error) {
-	segment, err := openSegment(in.segment)
-	if err != nil {
-		return nil, err
-	}
-	syscall.Close(in.segment)
-	threads, workers, err := in.takeEvents(start)
+func joinSegment(in *inheritance, segment *segment, start *startDocument, server *http.Server) (*worker, error) {
+	threads, workers, err := in.takeEvents(segment, start)
 	if err != nil {
 		return nil, err
 	}

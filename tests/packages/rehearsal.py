@@ -3,7 +3,8 @@
 
 FOLDER has the packages of two versions, each by kind: `old/deb/SUITE`, `old/rpm`, `old/apk`, `old/tar`, and the same in `new`. The old ones are
 published in a repository that Tutti serves, and installed on fresh systems by the commands of docs/start/install.md. A site is served; the new
-ones are published, and each system is upgraded under load without a lost request, and taken back under load. Then all that once more on another
+ones are published, and each system is upgraded under load without a lost request, and taken back under load. The site has programs that were
+compiled with the SDK of each version, so that either server runs those of the other. Then all that once more on another
 fresh system, where install.sh installs (`script-SYSTEM`) and `tutti self-update` updates the archive. With the last release's packages in `old` the
 same is the test of an upgrade from it.
 
@@ -14,6 +15,7 @@ a folder that it was not made for. What cannot run here is reported as skipped.
 """
 
 import argparse
+import base64
 import json
 import os
 import re
@@ -36,6 +38,24 @@ WORK = ROOT / ".work/rehearsal"
 SAYS = "CGI says 42"
 # An application that each system can run without a language of its own.
 SCRIPT = "#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho 'CGI says' $((6 * 7))\n"
+# Programs are compiled with one of two implementations of the wire: the module for Go, and the library for C, which is that of Rust.
+GO = """package main
+
+import (
+	"fmt"
+	"net/http"
+
+	unit "unit.nginx.org/go"
+)
+
+func main() {
+	answer := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "SAYS") }
+	if err := unit.ListenAndServe("", http.HandlerFunc(answer)); err != nil {
+		panic(err)
+	}
+}
+""".replace("SAYS", SAYS)
+C = (ROOT / "sdk/c/samples/hello.c").read_text(encoding="utf-8").replace("Hello from C", SAYS)
 SAYS_ITS_VERSION = """#!/bin/sh
 [ "$1" = --version ] && echo "tutti version: VERSION" && exit
 exec "$(dirname "$(readlink -f "$0")")/tutti.real" "$@"
@@ -80,6 +100,7 @@ class Repository:
         self.public.mkdir()
         self.gpg, self.rsa = keys(WORK / "keys")
         self.minisign, self.public_key = new_key(WORK / "keys", "release")
+        self.programs = programs(packages)
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         configuration = {"listeners": {f"127.0.0.1:{self.port}": {"pass": "routes"}}, "routes": [{"action": {"share": f"{self.public}$uri"}}]}
@@ -163,6 +184,23 @@ def version_of(archive):
     return archive.name.removeprefix("tutti-").partition("-linux-")[0]
 
 
+def programs(packages):
+    """Programs that were compiled with the SDKs in the archive of each version, by name. They are static, so that every system can run them."""
+    made = {}
+    for version in ("old", "new"):
+        folder = WORK / "programs" / version
+        folder.mkdir(parents=True)
+        parts = ["*/include", "*/lib/libtutti_worker.a", "*/share/tutti/go"]
+        run("tar", "-xzf", archive_of(packages, version), "-C", folder, "--strip-components=1", "--wildcards", *parts)
+        (folder / "main.go").write_text(GO)
+        (folder / "go.mod").write_text("module rehearsal\n\ngo 1.23\n\nrequire unit.nginx.org/go v0.0.0\n\nreplace unit.nginx.org/go => ./share/tutti/go\n")
+        (folder / "main.c").write_text(C)
+        run("go", "build", "-o", folder / "in-go", ".", cwd=folder, env={**os.environ, "CGO_ENABLED": "0"})
+        run("cc", "-static", "-O2", "-I", folder / "include", "-o", folder / "in-c", folder / "main.c", folder / "lib/libtutti_worker.a", "-lpthread", "-ldl", "-lm")
+        made |= {f"{version}-{language}": folder / f"in-{language}" for language in ("go", "c")}
+    return made
+
+
 def keys(folder):
     """A key of each kind, for this run alone."""
     home = folder / "home"
@@ -205,20 +243,28 @@ class System:
 
     def serves(self):
         self.port = free_port()
-        configuration = {
-            "listeners": {f"127.0.0.1:{self.port}": {"pass": "applications/site"}},
-            "applications": {"site": {"type": "cgi", "root": "/srv/cgi-bin", "script": "site"}},
-        }
+        applications = {"site": {"type": "cgi", "root": "/srv/cgi-bin", "script": "site"}}
         self.write("/srv/cgi-bin/site", SCRIPT)
         self.run("chmod 755 /srv /srv/cgi-bin /srv/cgi-bin/site")
+        for name, program in self.repository.programs.items():
+            self.run(f"base64 -d >/srv/{name} && chmod 755 /srv/{name}", stdin=base64.b64encode(program.read_bytes()).decode())
+            applications[name] = {"type": "external", "executable": f"/srv/{name}"}
+        self.paths = [f"/{name}" for name in applications]
+        configuration = {
+            "listeners": {f"127.0.0.1:{self.port}": {"pass": "routes"}},
+            "routes": [{"match": {"uri": f"/{name}"}, "action": {"pass": f"applications/{name}"}} for name in applications],
+            "applications": applications,
+        }
         self.write("/etc/tutti/site.json", json.dumps(configuration))
         self.run(f"{self.tutti} config put --file /etc/tutti/site.json")
-        assert get(self.port) == (200, SAYS + "\n"), get(self.port)
+        for path in self.paths:
+            status, said = get(self.port, path)
+            assert status == 200 and SAYS in said, f"{path}: {status} {said}"
 
     def under_load(self, what, change, wanted):
         """A change of what is installed, which the running server follows without a lost request."""
         main, routers = self.processes()
-        load = Load(self.port, SAYS)
+        load = Load(self.port, SAYS, self.paths)
         try:
             load.wait(BEFORE)
             said = change()
@@ -247,7 +293,7 @@ class System:
         self.installs()
         assert self.version() == old, f"{self.version()} is installed, not {old}"
         self.serves()
-        yield f"{old} is installed {self.origin}, and serves a site"
+        yield f"{old} is installed {self.origin}, and serves a site with programs of both versions"
         self.repository.publish("new")
         asked = self.under_load("upgrade", self.upgrade, new)
         yield f"upgraded to {new} under load: {asked} requests, 0 lost"

@@ -82,19 +82,20 @@ def component():
 class Load:
     """Clients that ask all the time, some on a new connection each time, some on one that is kept; counts what is lost."""
 
-    def __init__(self, port, says="PHP says"):
+    def __init__(self, port, says="PHP says", paths=("/",)):
         self.port, self.says, self.asked, self.lost, self.end = port, says, 0, [], threading.Event()
         self.lock = threading.Lock()
-        self.clients = [threading.Thread(target=self._client, args=(number % 2 == 0,)) for number in range(6)]
+        clients = [(keep, path) for path in paths for keep in (True, False)]
+        self.clients = [threading.Thread(target=self._client, args=client) for client in clients * max(1, 6 // len(clients))]
         for client in self.clients:
             client.start()
 
-    def _client(self, keep):
+    def _client(self, keep, path):
         connection = None
         while not self.end.is_set():
             try:
                 connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-                connection.request("GET", "/?load")
+                connection.request("GET", f"{path}?load")
                 answer = connection.getresponse()
                 body = answer.read().decode()
                 lost = None if answer.status == 200 and self.says in body else f"{answer.status} {body[:80]}"

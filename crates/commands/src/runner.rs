@@ -151,7 +151,10 @@ impl Runner {
             match seqpacket::receive(self.socket.get_ref().as_fd(), &mut buffer) {
                 Ok(Some(received)) => {
                     let bytes = buffer.get(..received.len).unwrap_or_default();
-                    let news = decode(bytes).ok()?;
+                    // As the runner itself: a message that only another version knows is ignored.
+                    let Ok(news) = decode(bytes) else {
+                        continue;
+                    };
                     return Some(self.translated(news, received.descriptors.first()));
                 }
                 Ok(None) => return None,

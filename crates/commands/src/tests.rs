@@ -71,7 +71,11 @@ impl Around for Stage {
 
 impl Played {
     fn say(&self, news: &FromRunner) {
-        rustix::net::send(&self.control, &encode(news), SendFlags::NOSIGNAL).unwrap();
+        self.say_bytes(&encode(news));
+    }
+
+    fn say_bytes(&self, message: &[u8]) {
+        rustix::net::send(&self.control, message, SendFlags::NOSIGNAL).unwrap();
     }
 
     fn runs(&self) {
@@ -231,6 +235,17 @@ fn a_restart_stops_the_process_and_is_no_end_of_its_own() {
         let _runner = play.running(&process).await;
         let status = process.status();
         assert_eq!((status.restarts, status.last), (0, None));
+    });
+}
+
+#[test]
+fn a_message_that_only_another_version_knows_is_ignored() {
+    play(|mut play| async move {
+        let process = Process::start(&play.around, &slow(), 0);
+        let runner = play.runner().await;
+        runner.say_bytes(br#"{"is":"singing"}"#);
+        runner.runs();
+        is_in(&process, ProcessState::Running).await;
     });
 }
 

@@ -26,7 +26,7 @@ use tutti_pool::{
     AppSpec, ApplicationPool, Clocks, End, ExchangeError, Processes, RollError, SubmitError,
 };
 use tutti_sys::signal;
-use tutti_testkit::{Gate, PATIENCE, files, is_root, processes, skip, wait_until, workers};
+use tutti_testkit::{Gate, PATIENCE, files, is_root, processes, server, skip, wait_until, workers};
 
 /// A limit of time that is reached in a test: all other requests keep it on a busy machine, too.
 const SHORT: Duration = Duration::from_secs(3);
@@ -280,6 +280,22 @@ fn a_prototype_that_names_a_process_of_another_application_is_killed_and_that_pr
         assert!(!pool.launcher.killed.lock().unwrap().contains(&victim));
         assert_eq!(pid_of(&pool, &other).0, victim);
     }
+}
+
+/// As from a host of the next version.
+#[test]
+fn a_message_that_the_router_does_not_know_is_ignored() {
+    let pool = Pool::new();
+    let script = pool.folder.path().join("host");
+    let host = server::built("tutti-sample");
+    let text = format!(
+        "#!/bin/sh\nprintf '%s' '{{\"what\":\"sings\",\"worker\":1}}' >&3\nexec {} \"$@\"\n",
+        host.display()
+    );
+    files::script(&script, &text);
+    *pool.launcher.program.lock().unwrap() = Some(script);
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
 #[test]

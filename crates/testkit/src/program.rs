@@ -8,6 +8,7 @@ use std::path::Path;
 use tutti_sys::process::Ended;
 use tutti_sys::spawn::Spawn;
 use tutti_sys::{event::EventFd, memfd};
+use tutti_wire::Versions;
 use tutti_wire::control::{
     FD_CONTROL, FD_EVENTS, FD_SEGMENT, FD_START, FromPrototype, Start, encode,
 };
@@ -31,7 +32,13 @@ impl Deref for Program {
 impl Program {
     /// Starts it as worker 1 of three.
     pub fn start(program: &Path) -> Program {
+        Self::start_behind(Versions::OWN, program)
+    }
+
+    /// Starts it behind a server with these versions of the wire.
+    pub fn start_behind(versions: Versions, program: &Path) -> Program {
         let (mut wire, theirs) = Wire::new(16, WORKERS);
+        wire.set_versions(versions);
         let start = Start {
             worker_events: true,
             concurrency: NonZeroU32::MIN.saturating_add(6),
@@ -44,7 +51,7 @@ impl Program {
             .collect();
         let mut spawn = Spawn::new(program)
             .unwrap()
-            .variable("TUTTI_WIRE", tutti_wire::layout::VERSION.to_string())
+            .variable("TUTTI_WIRE", versions.to_string())
             .unwrap()
             .variable("TUTTI_WORKER", "1")
             .unwrap()

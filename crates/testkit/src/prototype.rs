@@ -13,7 +13,7 @@ use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
     Start, ToPrototype, encode,
 };
-use tutti_wire::{BodyRef, Fate, SlotId, WireRequestHead};
+use tutti_wire::{BodyRef, Fate, SlotId, Versions, WireRequestHead};
 
 use crate::wire::{Wire, wait_for_end};
 
@@ -49,7 +49,13 @@ impl DerefMut for Prototype {
 impl Prototype {
     /// Starts the host; does not wait until it is ready.
     pub fn launch(host: &Path, start: &Start) -> Prototype {
+        Self::launch_behind(Versions::OWN, host, start)
+    }
+
+    /// The same, behind a server with these versions of the wire.
+    pub fn launch_behind(versions: Versions, host: &Path, start: &Start) -> Prototype {
         let (mut wire, theirs) = Wire::new(64, start.workers.unwrap());
+        wire.set_versions(versions);
         let (keep, give) = lifeline::pair().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let spool = UnnamedFile::create(folder.path()).unwrap().file;

@@ -9,7 +9,7 @@ use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::{event::EventFd, seqpacket};
 use tutti_wire::control::{FromPrototype, ToPrototype, decode, encode};
 use tutti_wire::{
-    BodyRef, Layout, ResponseFields, Segment, SlotId, WireRequestHead, WireResponseHead,
+    BodyRef, Layout, ResponseFields, Segment, SlotId, Versions, WireRequestHead, WireResponseHead,
 };
 
 use crate::PATIENCE;
@@ -89,9 +89,22 @@ impl Wire {
         (wire, theirs)
     }
 
+    /// Has the header say that the router has these versions of the wire, before the other side reads it.
+    pub(crate) fn set_versions(&self, versions: Versions) {
+        for (place, version) in [(8, versions.newest), (112, versions.oldest)] {
+            let word = version.to_ne_bytes();
+            assert_eq!(rustix::io::pwrite(self.segment.fd(), &word, place), Ok(4));
+        }
+    }
+
     /// Sends a message over the line.
     pub fn send(&self, message: &ToPrototype) {
-        seqpacket::send(self.control.as_fd(), &encode(message), &[]).unwrap();
+        self.send_bytes(&encode(message));
+    }
+
+    /// Sends bytes over the line as one message.
+    pub fn send_bytes(&self, message: &[u8]) {
+        seqpacket::send(self.control.as_fd(), message, &[]).unwrap();
     }
 
     /// The next message from the line.

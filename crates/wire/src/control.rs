@@ -1,5 +1,8 @@
 //! The messages between the router and a prototype: one JSON object per SEQPACKET message, and the start document.
 //!
+//! The two may be of neighbouring versions (`spec/wire.md`, 11): a member that the receiver does not know is ignored, and so is a message.
+//! So what is added has a default, and nothing may depend on an answer to it.
+//!
 //! The prototype's messages come from a process that runs user code: the router checks worker numbers and process ids against what it
 //! requested.
 
@@ -112,6 +115,9 @@ pub enum ToPrototype {
     Quit,
     /// Reopen the output files.
     Reopen,
+    /// A message that only a newer router knows.
+    #[serde(other)]
+    Unknown,
 }
 
 fn one() -> NonZeroU32 {
@@ -228,6 +234,9 @@ pub enum FromPrototype {
         /// The text.
         message: String,
     },
+    /// A message that only a newer host knows.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Encodes a message.
@@ -244,6 +253,28 @@ pub fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_j
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_a_newer_side_knows_is_ignored() {
+        let decoded = decode::<FromPrototype>(br#"{"what":"sings","worker":3,"song":[1,{}]}"#);
+        assert_eq!(decoded.unwrap(), FromPrototype::Unknown);
+        let decoded = decode::<ToPrototype>(br#"{"do":"sing","first":"high"}"#);
+        assert_eq!(decoded.unwrap(), ToPrototype::Unknown);
+        let decoded =
+            decode::<FromPrototype>(br#"{"what":"worker_ready","worker":1,"pid":2,"song":3}"#);
+        let ready = FromPrototype::WorkerReady { worker: 1, pid: 2 };
+        assert_eq!(decoded.unwrap(), ready);
+        let start: Start = decode(br#"{"name":"a","kind":"php","config":{},"song":[]}"#).unwrap();
+        assert_eq!(start.kind, "php");
+        // Not that of a newer version, but none at all.
+        for malformed in [
+            &b"{}"[..],
+            br#"{"what":"worker_ready","worker":"one","pid":2}"#,
+            b"x",
+        ] {
+            assert!(decode::<FromPrototype>(malformed).is_err());
+        }
+    }
 
     #[test]
     fn messages_have_stable_text() {

@@ -11,8 +11,10 @@ use crate::sync::{AtomicU32, AtomicU64, Futex};
 
 /// `TUTTIWIR` in ASCII, read as a native-endian number.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TUTTIWIR");
-/// Changes whenever a byte of the layout changes its meaning.
-pub const VERSION: u32 = 3;
+/// The version of the wire: it goes up with every change (`spec/wire.md`, 11).
+pub const VERSION: u32 = 4;
+/// The oldest version of a peer that this one works with: it becomes [`VERSION`] with a change that a peer cannot ignore.
+pub const OLDEST: u32 = 4;
 /// Most slots. Each exchange in progress needs one, including WebSocket connections; a map over this many has 16 summaries.
 pub const MAX_SLOTS: u32 = 65_536;
 /// Most workers of one application (16 bits in the slot state would allow more; the idle scan would grow).
@@ -82,6 +84,9 @@ pub(crate) struct Header {
     pub(crate) completion_offset: AtomicU64,
     pub(crate) slot_offset: AtomicU64,
     pub(crate) attention_offset: AtomicU64,
+    /// With `version`: see `versions`.
+    pub(crate) oldest: AtomicU32,
+    pub(crate) reserved: AtomicU32,
     pub(crate) queue_head: Line<AtomicU64>,
     pub(crate) queue_tail: Line<AtomicU64>,
 }

@@ -51,6 +51,8 @@ mod span;
 #[cfg(not(loom))]
 mod table;
 #[cfg(not(loom))]
+mod versions;
+#[cfg(not(loom))]
 pub mod worker;
 
 #[cfg(all(test, not(loom)))]
@@ -71,6 +73,7 @@ pub use self::{
     span::{RawSpan, SpanMut},
     state::{SlotKind, SlotState},
     table::Table,
+    versions::Versions,
 };
 
 /// A slot of a segment.

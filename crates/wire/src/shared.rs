@@ -7,15 +7,16 @@ use std::os::fd::BorrowedFd;
 
 use crate::idle::{Idle, Wake, wake_one};
 use crate::layout::{
-    self, Geometry, HEAD_CAPACITY, HEAD_OFFSET, Header, Layout, MAGIC, MapHead, REQUEST_CAPACITY,
-    REQUEST_OFFSET, RESPONSE_CAPACITY, RESPONSE_OFFSET, SLOT_STRIDE, STREAM_CAPACITY,
-    STREAM_OFFSET, SlotControl, VERSION, WORKER_STRIDE, WorkerEntry,
+    self, Geometry, HEAD_CAPACITY, HEAD_OFFSET, Header, Layout, MAGIC, MapHead, OLDEST,
+    REQUEST_CAPACITY, REQUEST_OFFSET, RESPONSE_CAPACITY, RESPONSE_OFFSET, SLOT_STRIDE,
+    STREAM_CAPACITY, STREAM_OFFSET, SlotControl, VERSION, WORKER_STRIDE, WorkerEntry,
 };
 use crate::map::Mapping;
 use crate::queue::Queue;
 use crate::slotmap::SlotMap;
 use crate::span::SpanMut;
-use crate::sync::{AtomicU64, Futex, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering};
+use crate::versions::Versions;
 
 /// One of the plain-byte regions of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,31 +47,19 @@ impl Shared {
         let header = shared
             .header()
             .ok_or_else(|| invalid("segment has no header"))?;
-        let store =
-            |field: &crate::sync::AtomicU32, value: u32| field.store(value, Ordering::Relaxed);
-        let store_long = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
-        store(&header.version, VERSION);
-        store(&header.header_length, layout::HEADER_LENGTH as u32);
-        store_long(&header.total_length, geometry.total_length);
-        store(&header.slots, layout.slots);
-        store(&header.workers, layout.workers);
-        store(&header.threads, layout.threads);
-        store(&header.queue_cells, geometry.queue_cells);
-        store(&header.slot_stride, SLOT_STRIDE);
-        store(&header.request_capacity, REQUEST_CAPACITY);
-        store(&header.head_capacity, HEAD_CAPACITY);
-        store(&header.response_capacity, RESPONSE_CAPACITY);
-        store(&header.stream_capacity, STREAM_CAPACITY);
-        store(&header.max_searching, 1);
+        header.version.store(VERSION, Ordering::Relaxed);
+        header.oldest.store(OLDEST, Ordering::Relaxed);
+        let (words, longs) = geometry_words(header, geometry);
+        for (word, value) in words {
+            word.store(value, Ordering::Relaxed);
+        }
+        for (word, value) in longs {
+            word.store(value, Ordering::Relaxed);
+        }
+        header.max_searching.store(1, Ordering::Relaxed);
         // Positions start at one: an empty cell, all zero, belongs to no position.
         header.queue_head.0.store(1, Ordering::Relaxed);
         header.queue_tail.0.store(1, Ordering::Relaxed);
-        store_long(&header.worker_offset, geometry.worker_offset);
-        store_long(&header.idle_offset, geometry.idle_offset);
-        store_long(&header.queue_offset, geometry.queue_offset);
-        store_long(&header.completion_offset, geometry.completion_offset);
-        store_long(&header.slot_offset, geometry.slot_offset);
-        store_long(&header.attention_offset, geometry.attention_offset);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(shared)
     }
@@ -82,21 +71,19 @@ impl Shared {
         if header.magic.load(Ordering::Acquire) != MAGIC {
             return Err(invalid("not a segment: wrong magic number"));
         }
-        let version = header.version.load(Ordering::Relaxed);
-        if version != VERSION {
-            return Err(invalid(&format!(
-                "segment has layout version {version}, this program knows {VERSION}"
-            )));
+        let server = Versions {
+            oldest: header.oldest.load(Ordering::Relaxed),
+            newest: header.version.load(Ordering::Relaxed),
+        };
+        if !Versions::OWN.meet(server) {
+            return Err(invalid(&Versions::refusal(server)));
         }
         let geometry = Geometry::new(&Layout {
             slots: header.slots.load(Ordering::Relaxed),
             workers: header.workers.load(Ordering::Relaxed),
             threads: header.threads.load(Ordering::Relaxed),
         })?;
-        if map.length() != geometry.total_length
-            || header.slot_stride.load(Ordering::Relaxed) != SLOT_STRIDE
-            || header.slot_offset.load(Ordering::Relaxed) != geometry.slot_offset
-        {
+        if map.length() != geometry.total_length || !has_geometry(header, &geometry) {
             return Err(invalid("segment's header contradicts its length"));
         }
         Ok(Self { map, geometry })
@@ -104,6 +91,16 @@ impl Shared {
 
     pub(crate) fn header(&self) -> Option<&Header> {
         self.map.at(0)
+    }
+
+    /// False if a word of the header is not what the router has written there: each worker can write it, and then no other can start.
+    pub(crate) fn is_header_whole(&self) -> bool {
+        self.header().is_some_and(|header| {
+            header.magic.load(Ordering::Relaxed) == MAGIC
+                && header.version.load(Ordering::Relaxed) == VERSION
+                && header.oldest.load(Ordering::Relaxed) == OLDEST
+                && has_geometry(header, &self.geometry)
+        })
     }
 
     pub(crate) fn max_searching(&self) -> u32 {
@@ -245,6 +242,43 @@ impl Shared {
         self.map
             .bytes(0, u32::try_from(self.geometry.total_length).ok()?)
     }
+}
+
+type Words<'h> = [(&'h AtomicU32, u32); 10];
+type LongWords<'h> = [(&'h AtomicU64, u64); 7];
+
+/// The words of the header that describe the geometry, each with its value.
+fn geometry_words<'h>(header: &'h Header, geometry: &Geometry) -> (Words<'h>, LongWords<'h>) {
+    let layout = &geometry.layout;
+    let words = [
+        (&header.header_length, layout::HEADER_LENGTH as u32),
+        (&header.slots, layout.slots),
+        (&header.workers, layout.workers),
+        (&header.threads, layout.threads),
+        (&header.queue_cells, geometry.queue_cells),
+        (&header.slot_stride, SLOT_STRIDE),
+        (&header.request_capacity, REQUEST_CAPACITY),
+        (&header.head_capacity, HEAD_CAPACITY),
+        (&header.response_capacity, RESPONSE_CAPACITY),
+        (&header.stream_capacity, STREAM_CAPACITY),
+    ];
+    let longs = [
+        (&header.total_length, geometry.total_length),
+        (&header.worker_offset, geometry.worker_offset),
+        (&header.idle_offset, geometry.idle_offset),
+        (&header.queue_offset, geometry.queue_offset),
+        (&header.completion_offset, geometry.completion_offset),
+        (&header.slot_offset, geometry.slot_offset),
+        (&header.attention_offset, geometry.attention_offset),
+    ];
+    (words, longs)
+}
+
+fn has_geometry(header: &Header, geometry: &Geometry) -> bool {
+    let (words, longs) = geometry_words(header, geometry);
+    let are_words = |(word, value): (&AtomicU32, u32)| word.load(Ordering::Relaxed) == value;
+    let are_longs = |(word, value): (&AtomicU64, u64)| word.load(Ordering::Relaxed) == value;
+    words.into_iter().all(are_words) && longs.into_iter().all(are_longs)
 }
 
 fn invalid(what: &str) -> io::Error {

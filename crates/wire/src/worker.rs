@@ -53,7 +53,7 @@ pub struct UnstartedWorker {
 }
 
 impl Attached {
-    /// Maps the segment. Errors: `InvalidData` when the file is not a segment of this version.
+    /// Maps the segment. Errors: `InvalidData` when the file is not a segment, or of a server whose versions do not meet ours.
     pub fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(Self {
             shared: Arc::new(Shared::open(file)?),

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use tutti_sys::exec::{self, Announcement, Executable};
 use tutti_sys::process;
+use tutti_wire::Versions;
 use tutti_wire::control::{
     FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype, encode,
 };
-use tutti_wire::layout::VERSION;
 
 use crate::error::StartError;
 
@@ -60,7 +60,7 @@ impl Handed<'_> {
             .map(|(name, _, number)| format!("{name}={number}"))
             .collect();
         [
-            ("TUTTI_WIRE", VERSION.to_string()),
+            ("TUTTI_WIRE", Versions::OWN.to_string()),
             ("TUTTI_WORKER", self.number.to_string()),
             ("TUTTI_DESCRIPTORS", named.join(",")),
         ]

@@ -157,6 +157,14 @@ fn redirect(name: &str, common: &Common, control: &OwnedFd) {
 }
 
 fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError> {
+    // First: it says whether this host and the router understand all the rest alike.
+    let segment_file = spawn::inherited(FD_SEGMENT)
+        .map_err(|error| StartError::new("taking over the segment", error))?;
+    let segment = Attached::open(segment_file.as_fd()).map_err(|error| {
+        StartError::new("mapping the segment", error).hint(
+            "install the server and its language hosts from one release, and restart the server",
+        )
+    })?;
     let unreadable = |error| StartError::new("reading the start document", error);
     let start_file = spawn::inherited(FD_START).map_err(unreadable)?;
     let document = memfd::contents(&start_file).map_err(unreadable)?;
@@ -177,9 +185,6 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
         lifeline::tie_own_group(lifeline.as_fd())
             .map_err(|error| StartError::new("tying the lifeline", error))?;
     }
-    let segment_file = inherit(FD_SEGMENT, "segment")?;
-    let segment = Attached::open(segment_file.as_fd())
-        .map_err(|error| StartError::new("mapping the segment", error))?;
     let layout = segment.layout();
     let events = (0..layout.threads)
         .map(|thread| inherit(FD_EVENTS + thread as i32, "router's events"))
@@ -234,6 +239,7 @@ fn receive_events(control: &OwnedFd, workers: u32) -> io::Result<Vec<OwnedFd>> {
         let bytes = buffer.get(..message.len).unwrap_or_default();
         let first = match decode(bytes).map_err(|error| invalid(error.to_string()))? {
             ToPrototype::WorkerEvents { first } => first,
+            ToPrototype::Unknown => continue,
             other => return Err(invalid(format!("unexpected command: {other:?}"))),
         };
         if first as usize != events.len() || message.descriptors.is_empty() {
@@ -387,7 +393,8 @@ impl Prototype<'_> {
             Ok(ToPrototype::WorkerEvents { .. }) => {
                 self.log(Level::Alert, "events of workers were delayed".to_owned())?;
             }
-            Err(error) => self.log(Level::Alert, format!("unknown command: {error}"))?,
+            Ok(ToPrototype::Unknown) => {}
+            Err(error) => self.log(Level::Alert, format!("malformed command: {error}"))?,
         }
         Ok(None)
     }

@@ -16,9 +16,10 @@ use support::{launch, start};
 use tutti_sys::process::Ended;
 use tutti_sys::{seqpacket, signal};
 use tutti_testkit::wire::wait_until_gone;
-use tutti_testkit::{Gate, wait_until};
+use tutti_testkit::{Gate, Prototype, server, wait_until};
 use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
-use tutti_wire::{BodyRef, Fate, WireRequestHead};
+use tutti_wire::layout::VERSION;
+use tutti_wire::{BodyRef, Fate, Versions, WireRequestHead};
 
 #[test]
 fn a_worker_serves_until_asked_to_quit() {
@@ -35,6 +36,54 @@ fn a_worker_serves_until_asked_to_quit() {
     assert_eq!(pool.exited(), (1, ExitStatus::Code(0), vec![]));
     pool.send(&ToPrototype::Quit);
     assert_eq!(pool.wait_for_end(), Ended::Code(0));
+}
+
+/// A router of the next version, with messages and members that this host does not know.
+#[test]
+fn a_host_serves_behind_a_newer_server() {
+    let newer = Versions {
+        newest: VERSION + 1,
+        ..Versions::OWN
+    };
+    let host = server::built("tutti-sample");
+    let pool = Prototype::launch_behind(newer, &host, &start());
+    assert_eq!(pool.receive(), FromPrototype::Ready);
+    pool.send_bytes(br#"{"do":"sing","song":[1]}"#);
+    pool.send_bytes(br#"{"do":"fork","worker":1,"song":[1]}"#);
+    assert!(matches!(
+        pool.receive(),
+        FromPrototype::Forked { worker: 1, .. }
+    ));
+    assert!(matches!(
+        pool.receive(),
+        FromPrototype::WorkerReady { worker: 1, .. }
+    ));
+    assert_eq!(pool.get("/hello"), "Hello from a worker\n");
+}
+
+#[test]
+fn a_host_that_a_newer_server_does_not_run_says_so_and_ends() {
+    let newer = Versions {
+        oldest: VERSION + 1,
+        newest: VERSION + 2,
+    };
+    // It cannot know how such a document is to be read.
+    let unreadable = Start {
+        config: serde_json::json!("unreadable"),
+        ..start()
+    };
+    let host = server::built("tutti-sample");
+    let mut pool = Prototype::launch_behind(newer, &host, &unreadable);
+    let FromPrototype::Failed { message, hint, .. } = pool.receive() else {
+        panic!("it starts");
+    };
+    let expected = format!(
+        "the server works with versions {newer} of the wire, this program with {}",
+        Versions::OWN
+    );
+    assert_eq!(message, expected);
+    assert!(hint.is_some_and(|hint| hint.contains("from one release")));
+    assert_eq!(pool.wait_for_end(), Ended::Code(1));
 }
 
 #[test]

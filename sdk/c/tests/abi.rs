@@ -13,7 +13,8 @@ use tutti_e2e::c;
 use tutti_sys::process::Ended;
 use tutti_sys::signal;
 use tutti_testkit::program::Program as Server;
-use tutti_wire::{BodyRef, MessageOpcode, WireRequestHead};
+use tutti_wire::layout::VERSION;
+use tutti_wire::{BodyRef, MessageOpcode, Versions, WireRequestHead};
 
 /// A program of the source tree, which is there as long as its folder.
 fn compile(source: &str) -> (PathBuf, tempfile::TempDir) {
@@ -81,6 +82,26 @@ fn the_first_sample_serves_until_it_has_to_leave() {
     // Outside the server it says what it is.
     let outside = Command::new(&program).output().unwrap();
     assert_eq!(outside.status.code(), Some(1));
+}
+
+/// A program that was compiled before the server's version, behind a server that still works with it.
+#[test]
+fn the_first_sample_serves_behind_a_newer_server() {
+    let (program, _place) = compile("sdk/c/samples/hello.c");
+    let newer = Versions {
+        newest: VERSION + 1,
+        ..Versions::OWN
+    };
+    let server = Server::start_behind(newer, &program);
+    server.ready();
+    let head = WireRequestHead {
+        path: b"/world",
+        ..WireRequestHead::default()
+    };
+    let slot = server.submit_head(&head, &BodyRef::None);
+    assert_eq!(server.answer(slot).text(), "Hello from C: /world\n");
+    signal::send(server.pid, libc::SIGTERM).unwrap();
+    assert_eq!(server.ended(), Ended::Code(0));
 }
 
 #[test]

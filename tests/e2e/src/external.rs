@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tutti_testkit::files::install;
 use tutti_testkit::server::binaries;
 use tutti_testkit::{ServerOptions, Site, client, free_port, wait_until};
+use tutti_wire::Versions;
 
 /// Sees that there is a `go` that the module can be built with.
 pub fn need_go() {
@@ -48,11 +49,40 @@ pub fn build(folder: &str, to: &Path) {
     install(&kept, to);
 }
 
+/// Builds it with the SDK of other versions of the wire, which differs from ours in nothing else.
+pub fn build_for(versions: Versions, folder: &str, to: &Path) {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = source("sdk/go/segment.go");
+    let file = file.canonicalize().expect("the SDK");
+    let mut text = fs::read_to_string(&file).expect("the SDK");
+    let own = Versions::OWN;
+    for (name, ours, theirs) in [
+        ("wireVersion", own.newest, versions.newest),
+        ("wireOldest", own.oldest, versions.oldest),
+    ] {
+        let declared = format!("\t{name} = {ours}\n");
+        assert_eq!(text.matches(&declared).count(), 1, "{declared}");
+        text = text.replace(&declared, &format!("\t{name} = {theirs}\n"));
+    }
+    let other = place.path().join("segment.go");
+    fs::write(&other, text).expect("a file");
+    let overlay = place.path().join("overlay.json");
+    let replaced = json!({"Replace": {file.to_str().expect("a path"): other}});
+    fs::write(&overlay, replaced.to_string()).expect("a file");
+    run_go_build(&source(folder), to, &[Path::new("-overlay"), &overlay]);
+}
+
 /// `go build` of a program in any folder.
 pub fn go_build(folder: &Path, to: &Path) {
+    run_go_build(folder, to, &[]);
+}
+
+fn run_go_build(folder: &Path, to: &Path, options: &[&Path]) {
     need_go();
     let output = Command::new("go")
-        .args(["build", "-o"])
+        .arg("build")
+        .args(options)
+        .arg("-o")
         .arg(to)
         .arg(".")
         .current_dir(folder)

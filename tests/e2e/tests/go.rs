@@ -6,9 +6,11 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
-use tutti_e2e::external::{ProgramSite, need_go, source};
+use tutti_e2e::external::{ProgramSite, build_for, need_go, source};
 use tutti_sys::credentials::is_root;
 use tutti_testkit::{PATIENCE, files, skip, wait_until};
+use tutti_wire::Versions;
+use tutti_wire::layout::{OLDEST, VERSION};
 
 /// The module's own tests, with the race detector, and what `go vet` says.
 #[test]
@@ -169,6 +171,45 @@ fn what_does_not_start_is_reported_with_its_cure() {
     // The server is none the worse for it.
     site.server.put("/config", &site.configuration(&json!({})));
     assert_eq!(site.text("/"), "Hello from Go\n");
+}
+
+/// Programs that were compiled with the SDK of another version: one that this server still works with, and a newer one that still works with
+/// this server.
+#[test]
+fn programs_serve_behind_servers_of_other_versions_of_the_wire() {
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("program");
+    let older = (OLDEST..=VERSION).map(|newest| Versions {
+        oldest: OLDEST,
+        newest,
+    });
+    let newer = Versions {
+        oldest: VERSION,
+        newest: VERSION + 1,
+    };
+    for versions in older.chain([newer]) {
+        build_for(versions, "tests/conformance/go", &program);
+        let site = ProgramSite::with(&program);
+        site.configure(&json!({}));
+        assert_eq!(site.text("/"), "Hello from Go\n", "{versions}");
+    }
+    for other in [OLDEST - 1, VERSION + 1] {
+        let versions = Versions {
+            oldest: other,
+            newest: other,
+        };
+        build_for(versions, "tests/conformance/go", &program);
+        let answer = refusal(&ProgramSite::with(&program), &json!({}));
+        let expected = format!(
+            "the server works with versions {} of the wire, this program with {versions}",
+            Versions::OWN
+        );
+        assert!(answer.contains(&expected), "{answer}");
+        assert!(
+            answer.contains("the SDK that came with the server"),
+            "{answer}"
+        );
+    }
 }
 
 #[test]

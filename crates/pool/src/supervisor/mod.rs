@@ -315,6 +315,7 @@ impl Supervisor {
             FromPrototype::Log { level, message } => {
                 self.log(level, &message);
             }
+            FromPrototype::Unknown => {}
         }
     }
 

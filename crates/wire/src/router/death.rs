@@ -5,7 +5,7 @@
 use super::{NO_OWNER, PRIVATE_DIED, Segment, lock};
 use crate::SlotId;
 use crate::idle::{ASLEEP, ASLEEP_ON_EVENT, notify};
-use crate::layout::{END_COMPLETE, MAGIC, VERSION};
+use crate::layout::END_COMPLETE;
 use crate::state::{SlotKind, SlotState};
 use crate::sync::Ordering;
 
@@ -131,18 +131,10 @@ impl Segment {
     /// True if words were written that no worker may write, or with invalid values: then nothing in the segment can be relied on. Checks
     /// only what costs little; a request that is answered wrongly is detected elsewhere.
     pub fn is_damaged(&self) -> bool {
-        let Some(header) = self.shared.header() else {
-            return true;
-        };
-        let layout = &self.shared.geometry.layout;
-        let is_header_whole = header.magic.load(Ordering::Relaxed) == MAGIC
-            && header.version.load(Ordering::Relaxed) == VERSION
-            && header.slots.load(Ordering::Relaxed) == layout.slots
-            && header.workers.load(Ordering::Relaxed) == layout.workers
-            && header.threads.load(Ordering::Relaxed) == layout.threads
-            && header.slot_offset.load(Ordering::Relaxed) == self.shared.geometry.slot_offset;
-        let mut words = (0..layout.workers).filter_map(|worker| self.shared.wake_word(worker));
-        !is_header_whole || words.any(|word| word.word().load(Ordering::Relaxed) > ASLEEP_ON_EVENT)
+        let workers = 0..self.shared.geometry.layout.workers;
+        let mut words = workers.filter_map(|worker| self.shared.wake_word(worker));
+        !self.shared.is_header_whole()
+            || words.any(|word| word.word().load(Ordering::Relaxed) > ASLEEP_ON_EVENT)
     }
 
     /// Wakes workers that sleep without an idle bit: the dead worker may have taken one's bit without notifying it. A worker that is woken

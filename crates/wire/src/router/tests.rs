@@ -1,5 +1,6 @@
 //! Both sides in one process: the router here, workers on threads.
 
+use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::thread;
 use super::*;
 use crate::Violation;
 use crate::descriptors::Descriptors;
-use crate::layout::{HEAD_CAPACITY, SlotControl};
+use crate::layout::{HEAD_CAPACITY, OLDEST, SlotControl, VERSION};
 use crate::message::{MessageOpcode, PieceHead};
 use crate::request::{BodyRef, WireRequestHead};
 use crate::sync::{AtomicU32, Ordering};
@@ -471,6 +472,65 @@ fn damage_that_nothing_can_repair_is_seen() {
         .threads
         .store(77, Ordering::Relaxed);
     assert!(segment.is_damaged());
+}
+
+/// Each word of the header that stays as it is, by its offset: all up to the reserved one, without `max_searching`.
+fn lasting_words() -> impl Iterator<Item = usize> {
+    (0..116).step_by(4).filter(|offset| *offset != 60)
+}
+
+#[test]
+fn a_header_that_a_worker_has_changed_is_damage() {
+    for offset in lasting_words() {
+        let segment = segment();
+        let raw = segment.shared.raw().unwrap();
+        let mut word = [0; 4];
+        assert!(raw.read(offset, &mut word));
+        word[0] ^= 1;
+        assert!(raw.write(offset, &word));
+        assert!(segment.is_damaged(), "at {offset}");
+    }
+}
+
+#[test]
+fn a_header_that_contradicts_itself_is_refused() {
+    for offset in lasting_words().filter(|offset| ![8, 112].contains(offset)) {
+        let segment = segment();
+        assert!(segment.shared.raw().unwrap().write(offset, &[0xEE; 4]));
+        let refused = Attached::open(segment.fd()).err();
+        let kind = refused.map(|error| error.kind());
+        let expected = [io::ErrorKind::InvalidData, io::ErrorKind::InvalidInput];
+        assert!(
+            kind.is_some_and(|kind| expected.contains(&kind)),
+            "at {offset}"
+        );
+    }
+}
+
+#[test]
+fn a_worker_joins_a_server_whose_versions_meet_its_own() {
+    let opened = |oldest, newest| {
+        let segment = segment();
+        let header = segment.shared.header().unwrap();
+        header.oldest.store(oldest, Ordering::Relaxed);
+        header.version.store(newest, Ordering::Relaxed);
+        Attached::open(segment.fd())
+    };
+    for (oldest, newest) in [
+        (OLDEST, VERSION + 1),
+        (VERSION, VERSION + 3),
+        (OLDEST - 1, OLDEST),
+    ] {
+        assert!(opened(oldest, newest).is_ok(), "{oldest}-{newest}");
+    }
+    for (oldest, newest) in [(VERSION + 1, VERSION + 1), (OLDEST - 2, OLDEST - 1)] {
+        let refused = opened(oldest, newest).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+        let expected = format!(
+            "the server works with versions {oldest}-{newest} of the wire, this program with {OLDEST}-{VERSION}"
+        );
+        assert_eq!(refused.to_string(), expected);
+    }
 }
 
 #[test]
