@@ -331,13 +331,18 @@ test-reproducible: ## a release built twice, the second time as VERIFY.md says, 
 	@packaging/install-deps build packages release
 	python3 tests/packages/reproducible.py $(if $(CRATES),--crates "$(CRATES)" $(PROFILE),PROFILE=$(PROFILE) WASM=$(WASM))
 
+# The packages that images are made of, and the archives of them, under the names by which they are published.
+IMAGED = $(DIST)/deb
+IMAGES = $(DIST)/images
+OWN_IMAGE = tutti-image-$(OWN_VERSION)-$(shell dpkg --print-architecture).tar
 # LANGUAGES: those that it has (Dockerfile).
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
-	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
+	packaging/build-image $(IMAGED) $(IMAGES)/$(OWN_IMAGE)
+	ln -sf images/$(OWN_IMAGE) $(DIST)/tutti-image.tar
 
-# ONLY: names of packaging/image/tags.toml, with commas. ARCHIVES: a folder that gets each as an archive, too.
+# ONLY: names of packaging/image/tags.toml, with commas.
 images: ## the images that replace NGINX Unit's, one for each language that Debian has in the version of the packages of `make dist` (root only)
-	packaging/build-images $(DIST)/deb $(if $(ONLY),--only $(ONLY)) $(if $(ARCHIVES),--archives $(ARCHIVES)) --sizes
+	packaging/build-images $(IMAGED) $(if $(ONLY),--only $(ONLY)) --archives $(IMAGES)
 
 test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/operate/kubernetes.md
 	python3 tests/packages/chart.py
@@ -345,7 +350,7 @@ test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and
 test-image: test-chart ## the image as Compose runs it, public users of Unit's images on those of `make images`, and these by way of a registry; the Dockerfile is linted
 	python3 tests/packages/image.py
 	python3 tests/packages/unit_users.py
-	python3 tests/packages/registry.py $(if $(filter release,$(PROFILE)),--sizes)
+	python3 tests/packages/registry.py --archives $(IMAGES) $(if $(filter release,$(PROFILE)),--sizes)
 
 test-entrypoint: ## the entry point of the images that replace NGINX Unit's, without images (root only; half a minute)
 	python3 tests/packages/entrypoint.py --dist $(DIST)
@@ -378,8 +383,8 @@ release: ## dist/release: all that is published of VERSION, signed with KEY or U
 	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
 	packaging/reproducible $(MAKE) --no-print-directory packages VERSION=
-	rm -rf $(DIST)/images $(DIST)/tutti-image.tar
-	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images ARCHIVES=$(DIST)/images)
+	rm -rf $(IMAGES) $(DIST)/tutti-image.tar
+	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images)
 	packaging/reproducible $(MAKE) --no-print-directory chart
 	packaging/reproducible $(MAKE) --no-print-directory site
 	@$(PUT_TOGETHER)
