@@ -314,7 +314,7 @@ test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: in
 	python3 tests/packages/run.py --packages $(DEBS)/old --newer $(DEBS)/new $(if $(QUICK),,--all)
 	$(MAKE) --no-print-directory test-entrypoint
 
-test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
+test-packages-debian: ## the same on SUITE (trixie), another Debian, built there, and the images of these packages
 	@packaging/install-deps packages
 	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps packages && \
 	    CARGO_PROFILE_DEMO_DEBUG=line-tables-only make build PROFILE=demo WASM= && \
@@ -322,6 +322,7 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	    lintian --allow-root --fail-on error,warning --tag-display-limit 0 /srv/debs/old/*.changes'
 	python3 tests/packages/run.py --suite $(or $(SUITE),trixie) --all --packages .work/debian/$(or $(SUITE),trixie)/srv/debs/old \
 	    --newer .work/debian/$(or $(SUITE),trixie)/srv/debs/new
+	python3 tests/packages/registry.py --build .work/debian/$(or $(SUITE),trixie)/srv/debs/old
 
 test-verify: ## a release of what DIST has: refused, signed, verified by VERIFY.md, installed and updated by install.sh
 	@packaging/install-deps release

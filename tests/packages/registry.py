@@ -5,6 +5,9 @@ Each is pushed to a registry on this machine as docs/project/releasing.md publis
 serves an application of its language (languages.py) in each way of docs/operate/unit-images.md: as root, without root, with a root that cannot be
 written to. Its bill of materials has what dpkg and npm find in it. Tells how many bytes are pulled for each; `--sizes` holds them to what is promised
 of a release, which other profiles are too large for.
+
+`registry.py --build DEBS [NAME…]` does the same with each tag of these packages, which it builds and removes again, so that the disk needs space for
+one of them.
 """
 
 import argparse
@@ -27,6 +30,7 @@ from chart import skipped as not_here
 from chart import tool, version
 from entrypoint import wait
 from languages import of_package
+from layers import no_layer_has_this_machine
 from machine import Unavailable
 from run import component
 from unit_users import ALONE, FLAGS, LOOPBACK, PODMAN, ROOT, Run, podman, ways
@@ -233,9 +237,22 @@ def two_processors(archive, crane):
     print(f"registry: {name}: one tag has the images of two processors, and another image in its place is found", flush=True)
 
 
+def build(debs, name, folder):
+    """Builds a tag of these packages; only its archive stays."""
+    done = run(ROOT / "packaging/build-images", debs, "--only", name, "--archives", folder)
+    found = list(folder.glob(f"tutti-image-*-{name}-*.tar"))
+    assert len(found) == 1, f"{name} was not built: {done.stdout}{done.stderr}"
+    podman("rmi", "--force", f"localhost/tutti:{ARCHIVE.fullmatch(found[0].name)[1]}")
+    return found[0]
+
+
 def wanted(options):
-    """The tags to try: those of which there is an archive."""
-    names = [name for name in TAGS if list(options.archives.glob(f"tutti-image-{version()}-{name}-*.tar"))]
+    """The tags to try: those of which there is an archive, or which these packages are for. No image of a tag is left out without a word."""
+    if options.archives:
+        names = [name for name in TAGS if list(options.archives.glob(f"tutti-image-{version()}-{name}-*.tar"))]
+    else:
+        debian, = {re.search(r"[~.]deb(\d+)", file.name)[1] for file in options.build.glob("tutti_*.deb")}
+        names = [name for name, tag in TAGS.items() if tag["debian"] == int(debian)]
     names = [name for name in names if not options.names or name in options.names]
     if not names:
         skipped("there are no images (make images)")
@@ -248,12 +265,18 @@ def wanted(options):
     return names
 
 
-def each_tag(crane, options):
+def each_tag(crane, options, folder):
     for number, name in enumerate(wanted(options)):
-        archive, = options.archives.resolve().glob(f"tutti-image-{version()}-{name}-*.tar")
+        if options.build:
+            archive = build(options.build, name, folder)
+            no_layer_has_this_machine([archive])
+        else:
+            archive, = options.archives.resolve().glob(f"tutti-image-{version()}-{name}-*.tar")
         if number == 0:
             yield alone(crane, "two_processors", archive, crane)
         yield alone(crane, "one_tag", archive, *(["--sizes"] if options.sizes else [""]))
+        if options.build:
+            archive.unlink()
 
 
 def alone(*words):
@@ -269,7 +292,8 @@ def main():
             globals()[case](*words)
         return 0
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--archives", type=Path, required=True)
+    parser.add_argument("--archives", type=Path)
+    parser.add_argument("--build", type=Path)
     parser.add_argument("--sizes", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
@@ -278,7 +302,8 @@ def main():
     crane = tool("crane", skipped)
     if not crane:
         return None
-    passed = list(each_tag(crane, options))
+    with tempfile.TemporaryDirectory() as folder:
+        passed = list(each_tag(crane, options, Path(folder)))
     print(f"registry: {passed.count(True)} passed, {passed.count(False)} failed")
     return 0 if all(passed) else 1
 
