@@ -433,6 +433,7 @@ test-release: ## publish a release candidate, install it on fresh Debian 12 and 
 	    for one in $(CANDIDATES); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'
 	cp -rn .work/debian/trixie/srv/release/. $(RELEASE)/
 	python3 tests/packages/rehearsal.py --packages $(RELEASE) --dist $(DIST)
+	suite="$$(. /etc/os-release && echo $$VERSION_CODENAME)" && python3 tests/packages/registry.py --candidates $(RELEASE)/old/deb/$$suite $(RELEASE)/new/deb/$$suite
 
 # Links to sources lead into the repository that Cargo.toml names, to this version.
 REPOSITORY = $(shell sed -n 's/^repository = "\(.*\)"/\1/p' Cargo.toml)

@@ -7,7 +7,7 @@ written to. Its bill of materials has what dpkg and npm find in it. Tells how ma
 of a release, which other profiles are too large for.
 
 `registry.py --build DEBS [NAME…]` does the same with each tag of these packages, which it builds and removes again, so that the disk needs space for
-one of them.
+one of them. `registry.py --candidates OLD NEW` replaces the image of one version by that of another, on the same volume, and goes back.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from pathlib import Path
 
 from chart import skipped as not_here
 from chart import tool, version
-from entrypoint import wait
+from entrypoint import get, wait
 from languages import of_package
 from layers import no_layer_has_this_machine
 from machine import Unavailable
@@ -41,6 +41,7 @@ ADDRESS = "127.0.0.1:5000"
 REMOTE = f"{ADDRESS}/tutti"
 SAYS = "from the registry"
 ARCHIVE = re.compile(r"tutti-image-((\d+\.\d+\.\d+(?:-[a-z]+\.\d+)?)-([a-z0-9.]+))-(\w+)\.tar")
+SOCKET = "/var/run/control.unit.sock"
 
 
 def skipped(reason):
@@ -237,6 +238,38 @@ def two_processors(archive, crane):
     print(f"registry: {name}: one tag has the images of two processors, and another image in its place is found", flush=True)
 
 
+def candidates(*archives):
+    """The image of one version serves, that of the next takes its place on the same volume, and the first comes back: configurations stay."""
+    volume = f"tutti-test-{os.getpid()}"
+    old, new = map(Path, archives)
+    status = 200
+    try:
+        for archive in (old, new, old):
+            name, version, _, _ = ARCHIVE.fullmatch(archive.name).groups()
+            with tempfile.TemporaryDirectory() as folder:
+                (Path(folder) / archive.name).symlink_to(archive)
+                listed = publish(Path(folder))
+                done = verify(listed, name)
+                assert done.returncode == 0, f"{name}: the commands of VERIFY.md fail: {done.stdout}{done.stderr}"
+            with Run(f"{REMOTE}:{name}", flags=["-v", f"{volume}:/var/lib/unit"]) as container:
+                if status == 200:
+                    container.configured()
+                else:
+                    container.answering(8080, status=status)
+                packages = podman("exec", container.name, "dpkg-query", "-W", "-f", "${Version}", "tutti").stdout
+                assert packages.startswith(f"{version.replace('-', '~')}-"), (packages, version)
+                status += 1
+                configuration = {"listeners": {"*:8080": {"pass": "routes"}}, "routes": [{"action": {"return": status}}]}
+                words = ["curl", "-sS", "-X", "PUT", "--data-binary", json.dumps(configuration), "--unix-socket", SOCKET, "http://localhost/config"]
+                podman("exec", container.name, *words)
+                assert get(8080)[0] == status
+                assert container.stop() == "0", container.said()
+            remove(f"{REMOTE}:{name}")
+            print(f"registry: {name} serves, with the volume of the one before", flush=True)
+    finally:
+        podman("volume", "rm", "--force", volume, check=False)
+
+
 def build(debs, name, folder):
     """Builds a tag of these packages; only its archive stays."""
     done = run(ROOT / "packaging/build-images", debs, "--only", name, "--archives", folder)
@@ -294,6 +327,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--archives", type=Path)
     parser.add_argument("--build", type=Path)
+    parser.add_argument("--candidates", type=Path, nargs=2)
     parser.add_argument("--sizes", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
@@ -303,7 +337,10 @@ def main():
     if not crane:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        passed = list(each_tag(crane, options, Path(folder)))
+        if options.candidates:
+            passed = [alone(crane, "candidates", *(build(debs, "minimal", Path(folder) / str(number)) for number, debs in enumerate(options.candidates)))]
+        else:
+            passed = list(each_tag(crane, options, Path(folder)))
     print(f"registry: {passed.count(True)} passed, {passed.count(False)} failed")
     return 0 if all(passed) else 1
 
