@@ -328,9 +328,9 @@ test-verify: ## a release of what DIST has: refused, signed, verified by VERIFY.
 	@packaging/install-deps release
 	python3 tests/packages/release.py --dist $(DIST)
 
-test-reproducible: ## a release built twice, the second time as VERIFY.md says, by another user in another folder: the same bytes (hours; PROFILE=demo WASM= or CRATES=tutti-perl: sooner)
-	@packaging/install-deps build packages release
-	python3 tests/packages/reproducible.py $(if $(CRATES),--crates "$(CRATES)" $(PROFILE),PROFILE=$(PROFILE) WASM=$(WASM))
+test-reproducible: ## a release built twice, the second time as VERIFY.md says, by another user in another folder: the same bytes (hours; PROFILE=demo WASM=, CRATES=tutti-perl or IMAGED=dist/deb, an image of these packages alone: sooner)
+	@packaging/install-deps build packages release image
+	python3 tests/packages/reproducible.py $(if $(filter command%,$(origin IMAGED)),--image $(IMAGED),$(if $(CRATES),--crates "$(CRATES)" $(PROFILE),PROFILE=$(PROFILE) WASM=$(WASM)))
 
 # The packages that images are made of, and the archives of them, under the names by which they are published.
 IMAGED = $(DIST)/deb
