@@ -314,7 +314,7 @@ test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: in
 	python3 tests/packages/run.py --packages $(DEBS)/old --newer $(DEBS)/new $(if $(QUICK),,--all)
 	$(MAKE) --no-print-directory test-entrypoint
 
-test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
+test-packages-debian: ## the same on SUITE (trixie), another Debian, built there, and the images of these packages
 	@packaging/install-deps packages
 	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps packages && \
 	    CARGO_PROFILE_DEMO_DEBUG=line-tables-only make build PROFILE=demo WASM= && \
@@ -322,22 +322,28 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	    lintian --allow-root --fail-on error,warning --tag-display-limit 0 /srv/debs/old/*.changes'
 	python3 tests/packages/run.py --suite $(or $(SUITE),trixie) --all --packages .work/debian/$(or $(SUITE),trixie)/srv/debs/old \
 	    --newer .work/debian/$(or $(SUITE),trixie)/srv/debs/new
+	python3 tests/packages/registry.py --build .work/debian/$(or $(SUITE),trixie)/srv/debs/old
 
 test-verify: ## a release of what DIST has: refused, signed, verified by VERIFY.md, installed and updated by install.sh
 	@packaging/install-deps release
 	python3 tests/packages/release.py --dist $(DIST)
 
-test-reproducible: ## a release built twice, the second time as VERIFY.md says, by another user in another folder: the same bytes (hours; PROFILE=demo WASM= or CRATES=tutti-perl: sooner)
-	@packaging/install-deps build packages release
-	python3 tests/packages/reproducible.py $(if $(CRATES),--crates "$(CRATES)" $(PROFILE),PROFILE=$(PROFILE) WASM=$(WASM))
+test-reproducible: ## a release built twice, the second time as VERIFY.md says, by another user in another folder: the same bytes (hours; PROFILE=demo WASM=, CRATES=tutti-perl or IMAGED=dist/deb, an image of these packages alone: sooner)
+	@packaging/install-deps build packages release image
+	python3 tests/packages/reproducible.py $(if $(filter command%,$(origin IMAGED)),--image $(IMAGED),$(if $(CRATES),--crates "$(CRATES)" $(PROFILE),PROFILE=$(PROFILE) WASM=$(WASM)))
 
+# The packages that images are made of, and the archives of them, under the names by which they are published.
+IMAGED = $(DIST)/deb
+IMAGES = $(DIST)/images
+OWN_IMAGE = tutti-image-$(OWN_VERSION)-$(shell dpkg --print-architecture).tar
 # LANGUAGES: those that it has (Dockerfile).
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
-	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
+	packaging/build-image $(IMAGED) $(IMAGES)/$(OWN_IMAGE)
+	ln -sf images/$(OWN_IMAGE) $(DIST)/tutti-image.tar
 
-# ONLY: names of packaging/image/tags.toml, with commas. ARCHIVES: a folder that gets each as an archive, too.
+# ONLY: names of packaging/image/tags.toml, with commas.
 images: ## the images that replace NGINX Unit's, one for each language that Debian has in the version of the packages of `make dist` (root only)
-	packaging/build-images $(DIST)/deb $(if $(ONLY),--only $(ONLY)) $(if $(ARCHIVES),--archives $(ARCHIVES)) --sizes
+	packaging/build-images $(IMAGED) $(if $(ONLY),--only $(ONLY)) --archives $(IMAGES)
 
 test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/operate/kubernetes.md
 	python3 tests/packages/chart.py
@@ -345,7 +351,7 @@ test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and
 test-image: test-chart ## the image as Compose runs it, public users of Unit's images on those of `make images`, and these by way of a registry; the Dockerfile is linted
 	python3 tests/packages/image.py
 	python3 tests/packages/unit_users.py
-	python3 tests/packages/registry.py $(if $(filter release,$(PROFILE)),--sizes)
+	python3 tests/packages/registry.py --archives $(IMAGES) $(if $(filter release,$(PROFILE)),--sizes)
 
 test-entrypoint: ## the entry point of the images that replace NGINX Unit's, without images (root only; half a minute)
 	python3 tests/packages/entrypoint.py --dist $(DIST)
@@ -378,8 +384,8 @@ release: ## dist/release: all that is published of VERSION, signed with KEY or U
 	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
 	packaging/reproducible $(MAKE) --no-print-directory packages VERSION=
-	rm -rf $(DIST)/images $(DIST)/tutti-image.tar
-	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images ARCHIVES=$(DIST)/images)
+	rm -rf $(IMAGES) $(DIST)/tutti-image.tar
+	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images)
 	packaging/reproducible $(MAKE) --no-print-directory chart
 	packaging/reproducible $(MAKE) --no-print-directory site
 	@$(PUT_TOGETHER)
@@ -427,6 +433,7 @@ test-release: ## publish a release candidate, install it on fresh Debian 12 and 
 	    for one in $(CANDIDATES); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'
 	cp -rn .work/debian/trixie/srv/release/. $(RELEASE)/
 	python3 tests/packages/rehearsal.py --packages $(RELEASE) --dist $(DIST)
+	suite="$$(. /etc/os-release && echo $$VERSION_CODENAME)" && python3 tests/packages/registry.py --candidates $(RELEASE)/old/deb/$$suite $(RELEASE)/new/deb/$$suite
 
 # Links to sources lead into the repository that Cargo.toml names, to this version.
 REPOSITORY = $(shell sed -n 's/^repository = "\(.*\)"/\1/p' Cargo.toml)

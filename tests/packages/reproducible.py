@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""A release is built twice, and its bytes compared: `reproducible.py [--crates "tutti-perl tutti-c" PROFILE] [NAME=VALUE...]`, for `make test-reproducible`.
+"""A release is built twice, and its bytes compared: `reproducible.py [--crates "tutti-perl tutti-c" PROFILE | --image DEBS] [NAME=VALUE...]`, for
+`make test-reproducible`.
 
 The first build is a clone's, by this user. The second follows VERIFY.md: another user unpacks the source archive in another folder, with another home,
 umask, time zone, language and path of the compiler. NAME=VALUE is given to make in both, such as `PROFILE=demo WASM=`. With `--crates`, only these
 crates are built with this profile, and the programs and libraries of them compared. Where files differ, diffoscope says in what, if it is installed.
+
+The image without a language is built twice, too, from the same packages: in two folders, each with a root of Debian and a storage of its own (root
+only). With `--image`, only that is done, with the packages in DEBS.
 """
 
 import hashlib
@@ -104,6 +108,29 @@ def built(folder, profile):
     return {file.name: file for file in files if file.is_file() and file.suffix in {"", ".so", ".a"} and not file.name.startswith(".")}
 
 
+def image(debs, folder, **settings):
+    """The archive of an image, and its bill of materials, built by a clone in `folder`."""
+    clone = folder / "source"
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True)
+    storage = folder / "storage.conf"
+    # https://github.com/containers/storage/blob/main/docs/containers-storage.conf.5.md
+    storage.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/storage"\nrunroot = "{folder}/run"\n', encoding="utf-8")
+    environment = {**os.environ, **settings, "CONTAINERS_STORAGE_CONF": str(storage)}
+    build(f"packaging/reproducible packaging/build-images {shlex.quote(str(debs))} --only minimal --archives {folder}/images", clone, environment)
+    return {file.name: file for file in (folder / "images").iterdir()}
+
+
+def same_image(debs):
+    if os.geteuid() != 0:
+        skipped("reproducible", "images are root's to make")
+        return True
+    with tempfile.TemporaryDirectory(dir=ROOT / ".work") as here, tempfile.TemporaryDirectory(prefix="tutti-rebuilt-", dir="/var/tmp") as there:
+        two = Path(there) / "another/folder"
+        two.mkdir(parents=True)
+        os.umask(0o077)
+        return compare(image(debs, Path(here)), image(debs, two, TZ="Asia/Kathmandu", LANG="tr_TR.UTF-8"), 2)
+
+
 def digest(file):
     with open(file, "rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
@@ -126,6 +153,9 @@ def compare(one, two, needed):
 
 def main():
     words = sys.argv[1:]
+    (ROOT / ".work").mkdir(exist_ok=True)
+    if words[:1] == ["--image"]:
+        return 0 if same_image(Path(words[1]).resolve()) else 1
     profile = ""
     if words[:1] == ["--crates"]:
         crates, profile = words[1].split(), words[2]
@@ -135,15 +165,15 @@ def main():
         # Once for both.
         for tool in ("helm", "mdbook", "nfpm", "cargo-zigbuild"):
             subprocess.run([ROOT / "packaging/reproducible", ROOT / "packaging/fetch-tool", tool], check=True, stdout=subprocess.DEVNULL)
-        # A rehearsal: neither a contact nor a key is needed to compare bytes. The image is root's to make.
+        # A rehearsal: neither a contact nor a key is needed to compare bytes. Images contain the Debian of the day: see below.
         commands = [f"make release VERSION={version()} UNSIGNED=1 IMAGE= REHEARSAL=1 {given}", f"{rebuild()} REHEARSAL=1 {given}"]
-    (ROOT / ".work").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / ".work") as here, tempfile.TemporaryDirectory(prefix="tutti-rebuilt-", dir="/var/tmp") as there:
         os.chmod(there, 0o755)
         one, two = Path(here) / "one", Path(there) / "another/source"
         first(one, commands[0])
         second(two, commands[1])
-        return 0 if compare(built(one, profile), built(two, profile), 1 if profile else 5) else 1
+        same = compare(built(one, profile), built(two, profile), 1 if profile else 5)
+        return 0 if (profile or same_image(one / "dist/deb")) and same else 1
 
 
 if __name__ == "__main__":
