@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Tutti: `curl -fsSL ADDRESS/install.sh | sh`, with options as `| sh -s -- --help`.
+# Installs Tutti: `curl -fsSL ADDRESS/install.sh | sh`, or with `wget -qO-`; options as in `| sh -s -- --help`.
 #
 # On Debian, Fedora, RHEL and Alpine, root gets the packages of Tutti's repository. Elsewhere, and for other users, it is the archive for any Linux with
 # glibc, in /usr/local or ~/.local. What is downloaded is used only if the checksums are signed with the key below. `tutti self-update` runs this script.
@@ -8,7 +8,7 @@ set -euf
 umask 022
 
 # The maintainers fill in where releases are published, and the public key of minisign (docs/project/releasing.md).
-address=https://tutti.invalid
+address=https://releases.tutti.invalid
 key=
 
 say() {
@@ -96,7 +96,7 @@ is_signed() {
     elif has openssl && openssl version | grep -q '^OpenSSL [3-9]'; then
         signed_by_openssl "$1"
     else
-        fail "there is nothing to check the signature with" "install minisign, or OpenSSL 3"
+        fail "there is nothing to check the signature with" "install minisign (Alpine: apk add minisign), or OpenSSL 3"
     fi
 }
 

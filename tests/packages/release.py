@@ -7,6 +7,7 @@ serves the release, and install.sh and `tutti self-update` install from there wh
 """
 
 import argparse
+import fnmatch
 import http.server
 import json
 import os
@@ -30,6 +31,15 @@ VERSION = version()
 NEWER = "99.0.0"
 MACHINE = os.uname().machine
 DIST = ROOT / "dist"
+# The placeholders, each with the places that have it.
+PLACEHOLDERS = {
+    "security@tutti.invalid": ["SECURITY.md"],
+    "https://releases.tutti.invalid": ["packaging/install.sh", "README.md", "VERIFY.md", "docs/start/install.md", "docs/operate/kubernetes.md", "docs/security/README.md"],
+    "registry.tutti.invalid": [
+        "packaging/image/tags.toml", "packaging/image/compose.yaml", "packaging/helm/tutti/values.yaml", "docs/start/install.md", "docs/operate/kubernetes.md", "docs/operate/unit-images.md",
+    ],
+    "https://tutti.invalid": ["Cargo.toml", "packaging/debian/control.in"],
+}
 
 
 def run(*words, check=True, **settings):
@@ -39,10 +49,10 @@ def run(*words, check=True, **settings):
     return done
 
 
-def change(path, old, new):
+def change(path, old, new, count=1):
     text = path.read_text(encoding="utf-8")
     assert old in text, f"{path} does not contain `{old}`"
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    path.write_text(text.replace(old, new, count), encoding="utf-8")
 
 
 def commit(clone):
@@ -87,19 +97,20 @@ class Fixture:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.clone = cloned(work / "clone")
-        change(self.clone / "SECURITY.md", "security@tutti.invalid", "security@tutti.example")
-        change(self.clone / "packaging/install.sh", "address=https://tutti.invalid", f"address={self.address}")
+        self.filled = {name: self.address if "releases" in name else name.replace(".invalid", ".example") for name in PLACEHOLDERS}
+        for name, places in PLACEHOLDERS.items():
+            for place in places:
+                change(self.clone / place, name, self.filled[name], -1)
         change(self.clone / "packaging/install.sh", "\nkey=\n", f"\nkey={self.public_key}\n")
-        change(self.clone / "Cargo.toml", "https://tutti.invalid/tutti", "https://tutti.example/tutti")
         change(self.clone / "packaging/debian/control.in", "maintainers@tutti.example", "maintainers@localhost")
-        change(self.clone / "packaging/debian/control.in", "https://tutti.invalid/", f"{self.address}/")
-        change(self.clone / "packaging/image/tags.toml", "registry.tutti.invalid", "registry.tutti.example")
         text = (self.clone / "CHANGELOG.md").read_text(encoding="utf-8")
         (self.clone / "CHANGELOG.md").write_text(re.sub(rf"^(## {re.escape(VERSION)}), .*$", r"\1, 2026-01-02", text, flags=re.M), encoding="utf-8")
         (self.clone / "docs/security/TUTTI-2026-0001.json").write_text("{}")
         commit(self.clone)
         self.dist = work / "dist"
         self.pack(self.dist)
+        # The name that `make chart` gives it.
+        (self.dist / f"tutti-{VERSION}.tgz").write_text("the chart")
         self.release(self.clone, self.dist)
         self.public = work / "public"
         self.publish(self.dist / "release")
@@ -206,16 +217,13 @@ class Refusals(unittest.TestCase):
 
     def test_placeholders_and_the_changelog(self):
         for path, old, new, because, rehearsed in [
-            ("SECURITY.md", "security@tutti.example", "security@tutti.invalid", "the contact in SECURITY.md is a placeholder", True),
-            ("packaging/install.sh", fixture.address, "https://tutti.invalid", "the address in packaging/install.sh is a placeholder", True),
-            ("Cargo.toml", "https://tutti.example/tutti", "https://tutti.invalid/tutti", "the repository in Cargo.toml is a placeholder", True),
+            *((place, fixture.filled[name], name, f"there are placeholders: {place}:{name}; hint", True) for name, places in PLACEHOLDERS.items() for place in places),
             ("packaging/install.sh", f"key={fixture.public_key}", "key=", "has no public key", True),
             ("packaging/debian/control.in", "maintainers@localhost", "maintainers@tutti.example", "the maintainer in packaging/debian/control.in is a placeholder", True),
-            ("packaging/debian/control.in", f"Homepage: {fixture.address}/", "Homepage: https://tutti.invalid/", "the homepage in packaging/debian/control.in is a placeholder", True),
-            ("packaging/image/tags.toml", "registry.tutti.example", "registry.tutti.invalid", "the registry in packaging/image/tags.toml is a placeholder", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", f"## {VERSION}, not released yet", "has no date", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", "## 0.0.8, 2026-01-02", f"has no entry for {VERSION}", False),
             ("packaging/helm/tutti/Chart.yaml", f"appVersion: {VERSION}", "appVersion: 0.0.8", "the chart is of version 0.0.8", False),
+            ("packaging/image/compose.yaml", f"/tutti:{VERSION}", "/tutti:0.0.8", "packaging/image/compose.yaml has the image of version 0.0.8", False),
         ]:
             with self.subTest(because):
                 change(fixture.clone / path, old, new)
@@ -266,7 +274,8 @@ class Contents(unittest.TestCase):
         run("git", "clone", "-q", fixture.clone, elsewhere)
         dist = fixture.work / "elsewhere/dist"
         (dist / "packages").mkdir(parents=True)
-        shutil.copy(fixture.dist / "packages" / archive_of(Path()).name, dist / "packages/")
+        for name in (f"packages/{archive_of(Path()).name}", f"tutti-{VERSION}.tgz"):
+            shutil.copy(fixture.dist / name, dist / name)
         environment = {**os.environ, "TZ": "Asia/Kathmandu", "LC_ALL": "POSIX"}
         run("sh", "-c", 'umask 077 && exec "$@"', "sh", elsewhere / "packaging/release", VERSION, "--dist", dist, "--key", fixture.key, env=environment)
         for one in self.release.iterdir():
@@ -284,6 +293,15 @@ class Contents(unittest.TestCase):
                 self.assertIn("has no third-party.txt", done.stderr)
         finally:
             (fixture.work / "licences").rename(licences)
+
+    def test_documents_lead_to_what_is_published(self):
+        """Each address of the server of releases in the documents is that of a file, or of a folder; `make test-release` uses those of the repositories."""
+        found = {}
+        for page in PLACEHOLDERS["https://releases.tutti.invalid"][1:5]:
+            for path in re.findall(re.escape(fixture.address) + r"/([^\s`'|]*)", (fixture.clone / page).read_text(encoding="utf-8")):
+                found.setdefault(path.replace("VERSION", VERSION).replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}"), page)
+        self.assertGreaterEqual(len(found), 8, found)
+        self.assertEqual({path: page for path, page in found.items() if not path.startswith("repository") and not (fixture.public / path).exists()}, {})
 
     def test_the_notes_are_the_changelogs(self):
         notes = (self.release / f"release-notes-{VERSION}.md").read_text(encoding="utf-8")
@@ -368,25 +386,59 @@ class Publication(unittest.TestCase):
 
 
 class Verification(unittest.TestCase):
-    """The commands of VERIFY.md, in a folder with the files of a release."""
+    """The commands of VERIFY.md, in an empty folder, into which they download."""
 
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(dir=fixture.work))
-        self.release = shutil.copytree(fixture.dist / "release", self.folder / "release")
-        text = (ROOT / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}").replace("PUBLIC_KEY", fixture.public_key)
+        self.release = Path(tempfile.mkdtemp(dir=fixture.work))
+        text = (fixture.clone / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}").replace("PUBLIC_KEY", fixture.public_key)
+        commands = [line[2:] for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S) for line in block.splitlines() if line.startswith("$ ")]
         # Building again is what `make test-reproducible` does.
-        self.commands = [
-            line[2:] for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S) if "make release" not in block for line in block.splitlines() if line.startswith("$ ")
-        ]
+        build = next(place for place, command in enumerate(commands) if command.startswith("make release "))
+        self.comparison = commands[build + 1 :]
+        downloads = [command for command in commands[:build] if command.startswith("curl ")]
+        self.commands = [command for command in commands[:build] if command not in downloads and not command.startswith("cd ")]
+        # busybox has the short names of options alone.
+        programs = self.release.with_name(f"{self.release.name}-programs")
+        programs.mkdir()
+        (programs / "sha256sum").write_text('#!/bin/sh\ncase "$1" in --*) echo "unrecognized option: $1" >&2; exit 1 ;; esac\nexec /usr/bin/sha256sum "$@"\n')
+        (programs / "sha256sum").chmod(0o755)
+        self.environment = {**os.environ, "GIT_DIR": str(fixture.clone / ".git"), "PATH": f"{programs}:{os.environ['PATH']}"}
+        self.assertEqual([command for command in downloads if self.fails(command)], [])
+
+    def fails(self, command):
+        return run("bash", "-c", command, cwd=self.release, check=False, env=self.environment).returncode
 
     def verify(self):
         """The commands that fail."""
-        environment = {**os.environ, "GIT_DIR": str(fixture.clone / ".git")}
-        return [command for command in self.commands if run("bash", "-c", command, cwd=self.release, check=False, env=environment).returncode]
+        return [command for command in self.commands if self.fails(command)]
+
+    def test_the_comparison_says_what_it_compares(self):
+        """After a build that has made the archive and the chart again, and another file."""
+        again = self.release / f"tutti-{VERSION}/dist/release"
+        again.mkdir(parents=True)
+        chart = f"tutti-chart-{VERSION}.tgz"
+        for name in (archive_of(Path()).name, chart):
+            shutil.copy(fixture.dist / "release" / name, again)
+        (again / "SHA256SUMS").touch()
+        self.assertEqual(self.comparison[0], "cd dist/release")
+
+        def compared():
+            return [run("bash", "-c", command, cwd=again, check=False) for command in self.comparison[1:]]
+
+        same, left_out = compared()
+        self.assertEqual((same.returncode, sorted(same.stdout.splitlines())), (0, sorted(f"{name}: OK" for name in (archive_of(Path()).name, chart))))
+        listed = [line.split(maxsplit=1)[1] for line in (self.release / "SHA256SUMS").read_text().splitlines()]
+        self.assertEqual(left_out.stdout.splitlines(), [f"not compared: {name}" for name in listed if not (again / name).exists()])
+        # The page has each file in its table.
+        rows = re.findall(r"^\| (`[^|]*`) \| ", (ROOT / "VERIFY.md").read_text(encoding="utf-8"), re.M)
+        patterns = [pattern.replace("0.1.0", VERSION) for row in rows for pattern in re.findall(r"`([^`]+)`", row)]
+        self.assertEqual([name for name in listed if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)], [])
+        (again / chart).write_text("another")
+        self.assertEqual(compared()[0].returncode, 1)
 
     def test_an_intact_release_passes(self):
         run("git", "tag", "-f", f"v{VERSION}", cwd=fixture.clone)
-        self.assertGreaterEqual(len(self.commands), 6)
+        self.assertGreaterEqual(len(self.commands), 8)
         self.assertEqual(self.verify(), [])
 
     def test_each_change_is_found(self):
@@ -610,11 +662,15 @@ class Installation(unittest.TestCase):
                     path.write_bytes(data)
 
     def test_without_minisign_and_curl(self):
-        script = self.home / "install.sh"
-        shutil.copy(fixture.public / "install.sh", script)
-        self.without("minisign", "curl")
-        self.install(command=f"sh {script}")
-        self.assertEqual(self.installed(), VERSION)
+        """The guide's line for each program that downloads, without the other; the README has them, too."""
+        lines = re.findall(r"^(?:curl|wget) .*/install\.sh \| sh$", (fixture.clone / "docs/start/install.md").read_text(encoding="utf-8"), re.M)
+        self.assertEqual([line.split()[0] for line in lines], ["curl", "wget"])
+        for line, other in zip(lines, ("wget", "curl")):
+            self.assertIn(line, (fixture.clone / "README.md").read_text(encoding="utf-8"))
+            self.without("minisign", other)
+            self.install(command=line)
+            self.assertEqual(self.installed(), VERSION)
+            shutil.rmtree(self.prefix)
 
     def test_with_nothing_to_check_a_signature(self):
         self.without("minisign", "openssl")
@@ -780,6 +836,7 @@ class Installation(unittest.TestCase):
         """Two entries for one repository with different keys make apt refuse all its lists."""
         script = (ROOT / "packaging/install.sh").read_text(encoding="utf-8")
         guide = (ROOT / "docs/start/install.md").read_text(encoding="utf-8").partition("\n## From a repository\n")[2].partition("\n### Staying ")[0]
+        guide = re.sub(r"^#### Remove .*?(?=^##|\Z)", "", guide, flags=re.M | re.S)
         paths = set(re.findall(r"/etc/(?:apt|apk|yum\.repos\.d)/[\w./]+", guide))
         self.assertEqual(len(paths), 5, paths)
         for path in paths:
