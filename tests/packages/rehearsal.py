@@ -327,6 +327,7 @@ class Rpm(Booted):
     """Debian's programs under rpm: `base` is one package, whose provisions are those that rpm reads from the libraries that are there."""
 
     title, name, suite = "dnf", "rpm", "bookworm"
+    removal, owned = "Remove with dnf", "rpm -qf /var/lib/tutti /var/log/tutti"
     LIBRARIES = "libc.so.6 libm.so.6 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 libgcc_s.so.1 libpthread.so.0 libdl.so.2"
     BASE = r"""
 mkdir -p /etc/rpm /etc/yum.repos.d /root/base
@@ -376,7 +377,16 @@ class Apk(System):
     """A root of busybox and musl; three packages stand for Alpine's own, in a repository with a key of its own."""
 
     title = name = "apk"
+    removal, owned = "Remove with apk", "grep -x -e F:var/lib/tutti -e F:var/log/tutti /lib/apk/db/installed"
     PROCESSES = "ps -o pid,args"
+    # Programs of Alpine's busybox that Debian's has not, and those of OpenRC. The first process here reaps no other, so one that has ended keeps its number.
+    ALPINES = {
+        "addgroup": 'for name; do :; done\necho "$name:x:100:" >>/etc/group\n',
+        "adduser": 'for name; do :; done\necho "$name:x:100:100::/var/empty:/sbin/nologin" >>/etc/passwd\n',
+        "deluser": 'sed -i "/^$1:/d" /etc/passwd /etc/group\n',
+        "rc-service": '[ "$*" != "--ifstarted tutti stop" ] || { main="$(cat /run/tutti/tutti.pid)" && kill -QUIT "$main" && while [ -n "$(cat "/proc/$main/cmdline")" ]; do sleep 0.1; done; }\n',
+        "rc-update": ":\n",
+    }
 
     def __init__(self, repository):
         super().__init__(repository)
@@ -418,8 +428,9 @@ class Apk(System):
                 (self.root / "bin" / applet).symlink_to("busybox")
         for name, text in {"passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n", "group": "root:x:0:\nadm:x:4:\nnobody:x:65534:\n", "shadow": "root:*::0:::::\nnobody:*::0:::::\n", "apk/repositories": "/base/apk\n"}.items():
             (self.root / "etc" / name).write_text(text)
-        shutil.copy(self.repository.folder / "apk/tutti.rsa.pub", self.root / "etc/apk/keys/")
-        # From outside: there is no shell in the root yet.
+        for name, text in self.ALPINES.items():
+            self.write(f"/sbin/{name}", f"#!/bin/sh\n{text}")
+            (self.root / "sbin" / name).chmod(0o755)
         keys = self.root / "etc/apk/keys"
         shutil.copy(self.root / "base/apk/alpine.rsa.pub", keys)
         # From outside: there is no shell in the root yet.

@@ -9,6 +9,8 @@ serves the release, and install.sh and `tutti self-update` install from there wh
 import argparse
 import fnmatch
 import http.server
+import importlib.machinery
+import importlib.util
 import json
 import os
 import re
@@ -302,6 +304,15 @@ class Contents(unittest.TestCase):
                 found.setdefault(path.replace("VERSION", VERSION).replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}"), page)
         self.assertGreaterEqual(len(found), 8, found)
         self.assertEqual({path: page for path, page in found.items() if not path.startswith("repository") and not (fixture.public / path).exists()}, {})
+
+    def test_packages_own_the_folders_that_the_server_writes_to(self):
+        loader = importlib.machinery.SourceFileLoader("build_packages", str(ROOT / "packaging/build-packages"))
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+        loader.exec_module(module)
+        owned = {entry["dst"]: entry["file_info"] for entry in module.contents(fixture.tree / "share", "tutti") if entry.get("type") == "dir"}
+        self.assertEqual(owned["/var/lib/tutti"], {"owner": "root", "group": "root", "mode": 0o700})
+        self.assertEqual(owned["/var/log/tutti"], {"owner": "root", "group": "adm", "mode": 0o750})
+        self.assertNotIn("/var/lib/tutti", [entry["dst"] for entry in module.contents(fixture.tree / "share", "tutti-node")])
 
     def test_the_notes_are_the_changelogs(self):
         notes = (self.release / f"release-notes-{VERSION}.md").read_text(encoding="utf-8")
