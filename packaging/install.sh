@@ -150,10 +150,7 @@ method_of_system() {
     [ "$(id -u)" -eq 0 ] || { echo tar && return; }
     for name in $(sed -nE 's/^ID(_LIKE)?=//p' /etc/os-release 2>/dev/null | tr -d "\"'"); do
         case "$name" in
-            debian)
-                # Derived systems have the libraries of none of these.
-                case "$(system_name VERSION_CODENAME)" in bookworm | trixie) echo deb && return ;; esac
-                ;;
+            debian) ! has_debs || { echo deb && return; } ;;
             fedora | rhel | centos) echo rpm && return ;;
             alpine) echo apk && return ;;
         esac
@@ -163,6 +160,24 @@ method_of_system() {
 
 system_name() {
     sed -n "s/^$1=//p" /etc/os-release | tr -d "\"'"
+}
+
+# Debian's releases that have packages. Derived systems have the libraries of none of these.
+has_debs() {
+    case "$(system_name VERSION_CODENAME)" in bookworm | trixie) ;; *) return 1 ;; esac
+}
+
+# Refuses what has no support: docs/project/support.md.
+check_system() {
+    kernel="$(uname -r)"
+    ! is_older "${kernel%%[!0-9.]*}" 5.10.0 || fail "Tutti needs Linux 5.10 or later, and this kernel is $kernel" "use a newer system"
+    case "$method" in
+        deb) has_debs || fail "there are packages for Debian 12 and 13, and this is $(system_name PRETTY_NAME)" "leave out --method deb" ;;
+        rpm)
+            number="$(system_name VERSION_ID)"
+            ! is_older "${number:-9}" 9 || fail "there are packages for Fedora, RHEL 9 and 10, and this is $(system_name PRETTY_NAME)" "use a newer system"
+            ;;
+    esac
 }
 
 # keep FILE: copies a file that is going to be changed, for `take_back`.
@@ -392,6 +407,7 @@ main() {
             ;;
         *) fail "there is no method \`$method\`" "deb, rpm, apk or tar" ;;
     esac
+    check_system
     if [ -z "$prefix" ]; then
         if [ "$(id -u)" -eq 0 ]; then prefix=/usr/local; else prefix="${HOME:?}/.local"; fi
     fi

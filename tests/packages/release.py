@@ -568,6 +568,38 @@ class Installation(unittest.TestCase):
         done = self.install("--method tar", "--prefix", str(self.prefix))
         self.assertIn(f"{self.prefix}/bin/tutti is version {VERSION}", done.stdout)
         self.assertEqual((self.prefix / "lib/tutti" / VERSION / "bin/tutti").stat().st_uid, 0)
+    def test_systems_without_support_are_refused(self):
+        if not self.as_user:
+            self.skipTest("this is not root")
+        etc = self.system()
+        uname = self.home / "managers/uname"
+
+        def on(kernel, *lines):
+            uname.write_text(f'#!/bin/sh\n[ "$1" = -r ] && echo {kernel} && exit\nexec /usr/bin/uname "$@"\n')
+            uname.chmod(0o755)
+            (etc / "os-release").unlink(missing_ok=True)
+            (etc / "os-release").write_text("".join(f"{line}\n" for line in lines))
+            return self.install("--dry-run", check=False)
+
+        debian = ("ID=debian", "VERSION_CODENAME=bookworm")
+        for kernel, lines, because in [
+            ("4.18.0-553.el8_10.x86_64", ("ID=rhel", 'ID_LIKE="fedora"', 'VERSION_ID="8.10"'), "Tutti needs Linux 5.10 or later, and this kernel is 4.18.0-553.el8_10.x86_64"),
+            ("6.1.0", ("ID=rocky", 'ID_LIKE="rhel centos fedora"', 'VERSION_ID="8.10"', 'PRETTY_NAME="Rocky Linux 8.10"'), "there are packages for Fedora, RHEL 9 and 10, and this is Rocky Linux 8.10"),
+            ("5.9.16-1-amd64", debian, "needs Linux 5.10"), ("4.19.0-27-amd64", ("ID=debian", "VERSION_CODENAME=buster"), "needs Linux 5.10"),
+        ]:
+            with self.subTest(because):
+                done = on(kernel, *lines)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(because, done.stderr)
+                self.assertIn("; hint: use a newer system", done.stderr)
+        for kernel, lines, method in [
+            ("5.10.0-30-amd64", debian, "deb"), ("5.14.0-427.el9.x86_64", ("ID=rocky", 'ID_LIKE="rhel centos fedora"', 'VERSION_ID="9.4"'), "rpm"), ("6.9.5", ("ID=fedora", "VERSION_ID=40"), "rpm"),
+            ("5.10", ("ID=rhel", 'VERSION_ID="10.0"'), "rpm"), ("5.10.1", ("ID=alpine", "VERSION_ID=3.20.0"), "apk"),
+        ]:
+            self.assertIn(f"its repository of packages ({method}) is added", on(kernel, *lines).stdout)
+        self.assertIn("the archive for", on("5.10.0", "ID=debian", "VERSION_CODENAME=bullseye").stdout)
+        done = self.install("--dry-run --method deb", check=False)
+        self.assertIn("there are packages for Debian 12 and 13", done.stderr)
 
     def test_root_gets_packages(self):
         if not self.as_user:
