@@ -332,6 +332,24 @@ switch_to() {
     mv -T "$place/.current.$$" "$place/current"
 }
 
+# For root, the rest of what packages have: the user of controller and router, a unit for systemd and the rotation of the log. Each version brings its
+# unit, which `systemctl edit` changes in a file of its own; the rotation may have been changed.
+integrate() {
+    id tutti >/dev/null 2>&1 || manage useradd --system --no-create-home --shell /usr/sbin/nologin tutti
+    # The files are for this place alone.
+    [ "$prefix" = /usr/local ] || return 0
+    if [ -d /etc/logrotate.d ] && [ ! -e /etc/logrotate.d/tutti ]; then
+        put /etc/logrotate.d/tutti <"$place/current/tutti.logrotate"
+    fi
+    if has systemctl; then
+        put /usr/local/lib/systemd/system/tutti.service <"$place/current/tutti.service"
+        manage systemctl daemon-reload
+        start="systemctl enable --now tutti"
+    else
+        start="$start --log /var/log/tutti.log"
+    fi
+}
+
 install_tar() {
     has getconf && libc="$(getconf GNU_LIBC_VERSION 2>/dev/null)" || libc=""
     case "$libc" in
@@ -371,7 +389,9 @@ install_tar() {
         fail "version $version does not start at its place" "remove $place and $prefix/bin/tutti"
     fi
     say "Installed: $prefix/bin/tutti is version $version."
-    [ -n "$old" ] || say "Start the server: $prefix/bin/tuttid (PHP, Python, Perl and Ruby: in the container images)"
+    start="$prefix/bin/tuttid"
+    [ "$(id -u)" -ne 0 ] || integrate
+    [ -n "$old" ] || say "Start the server: $start (PHP, Python, Perl and Ruby: in the container images)"
     [ -z "$old" ] || [ "$old" = "$version" ] || say "A server that runs continues with $old until you run: $prefix/bin/tutti upgrade. Then you may remove $place/$old."
     case ":$PATH:" in
         *":$prefix/bin:"*) ;;
@@ -446,7 +466,10 @@ main() {
         fail "$address offers $version, which is older than $old" "to go back to it: --version $version"
     fi
     case "$method" in
-        tar) say "Tutti $version from $address: the archive for $(uname -m), into $place, with links in $prefix/bin." ;;
+        tar)
+            say "Tutti $version from $address: the archive for $(uname -m), into $place, with links in $prefix/bin."
+            [ "$(id -u)" -ne 0 ] || say "For root also the user tutti, and for the prefix /usr/local a unit for systemd and the rotation of the log."
+            ;;
         *) say "Tutti $version from $address: its repository of packages ($method) is added to this system, and the package tutti installed." ;;
     esac
     [ "$dry" = no ] || return 0

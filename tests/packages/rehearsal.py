@@ -591,7 +591,7 @@ class ScriptArchive(Script, Archive):
     tutti = "/usr/local/bin/tutti"
 
     def starts(self):
-        self.run("useradd --system --no-create-home tutti && mkdir -p /etc/tutti && tuttid --log /var/log/tutti.log")
+        self.run("systemctl enable --now tutti && logrotate --debug /etc/logrotate.d/tutti")
 
     def version(self):
         (main,), _ = self.processes()

@@ -305,6 +305,15 @@ class Contents(unittest.TestCase):
         self.assertGreaterEqual(len(found), 8, found)
         self.assertEqual({path: page for path, page in found.items() if not path.startswith("repository") and not (fixture.public / path).exists()}, {})
 
+    def test_the_archive_has_a_unit_for_the_links_that_are_made(self):
+        guide = (ROOT / "docs/start/install.md").read_text(encoding="utf-8").partition("\n## Archive for any Linux\n")[2].partition("\n## ")[0]
+        with tarfile.open(archive_of(self.release)) as archive:
+            unit, rotation = (archive.extractfile(f"{fixture.tree.name}/{name}").read().decode() for name in ("tutti.service", "tutti.logrotate"))
+        programs = set(re.findall(r"^Exec\w+=(\S+)", unit, re.M))
+        self.assertEqual(programs, {"/usr/local/bin/tutti", "/usr/local/bin/tuttid"})
+        self.assertIn("\n# ln -s /opt/tutti/current/bin/tutti /opt/tutti/current/bin/tuttid /usr/local/bin/\n", guide)
+        self.assertEqual(rotation, (ROOT / "packaging/debian/tutti.logrotate").read_text(encoding="utf-8"))
+
     def test_packages_own_the_folders_that_the_server_writes_to(self):
         loader = importlib.machinery.SourceFileLoader("build_packages", str(ROOT / "packaging/build-packages"))
         module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
@@ -564,10 +573,41 @@ class Installation(unittest.TestCase):
     def test_root_installs_the_archive_where_it_is_told(self):
         if not self.as_user:
             self.skipTest("this is not root")
-        self.as_user = []
+        etc = self.system()
         done = self.install("--method tar", "--prefix", str(self.prefix))
         self.assertIn(f"{self.prefix}/bin/tutti is version {VERSION}", done.stdout)
+        self.assertIn(f"Start the server: {self.prefix}/bin/tuttid ", done.stdout)
         self.assertEqual((self.prefix / "lib/tutti" / VERSION / "bin/tutti").stat().st_uid, 0)
+        self.assertFalse((etc / "logrotate.d/tutti").exists())
+
+    def test_root_has_what_packages_bring(self):
+        """The archive at its own place: the user, the unit and the rotation of the log, which are said before."""
+        if not self.as_user:
+            self.skipTest("this is not root")
+        etc = self.system()
+        self.assertIn("the user tutti, and for the prefix /usr/local a unit for systemd and the rotation of the log", self.install("--method tar --dry-run").stdout)
+        self.assertEqual(self.user_of(etc), None)
+        self.assertFalse((etc / "logrotate.d/tutti").exists())
+        done = self.install("--method tar")
+        self.assertIn("Start the server: systemctl enable --now tutti ", done.stdout)
+        self.assertEqual(self.ran(), ["systemctl daemon-reload"])
+        self.assertIn(self.user_of(etc), ["/usr/sbin/nologin"])
+        unit = self.local / "lib/systemd/system/tutti.service"
+        for program in re.findall(r"^Exec\w+=/usr/local/(\S+)", unit.read_text(), re.M):
+            self.assertTrue((self.local / program).is_symlink(), program)
+        self.assertEqual((etc / "logrotate.d/tutti").read_text(), (ROOT / "packaging/debian/tutti.logrotate").read_text())
+        # Once more: the rotation may be an administrator's own, and the unit is that of the version.
+        (etc / "logrotate.d/tutti").write_text("changed\n")
+        unit.write_text("of another version\n")
+        self.assertNotIn("useradd", self.install("--method tar").stdout)
+        self.assertEqual((etc / "logrotate.d/tutti").read_text(), "changed\n")
+        self.assertIn("ExecStart=/usr/local/bin/tuttid ", unit.read_text())
+
+    def user_of(self, etc):
+        """The shell of the user tutti, if there is one."""
+        found = re.search(r"^tutti:.*:(.*)$", (etc / "passwd").read_text(), re.M)
+        return found and found[1]
+
     def test_systems_without_support_are_refused(self):
         if not self.as_user:
             self.skipTest("this is not root")
@@ -610,19 +650,26 @@ class Installation(unittest.TestCase):
             self.assertIn(f"its repository of packages ({method}) is added", done.stdout)
 
     def system(self):
-        """Root installs on a system with an `/etc` of its own, whose package managers only note their words."""
+        """Root installs on a system with an `/etc` and an empty `/usr/local` of its own, whose package managers and systemd only note their words."""
         etc = Path(tempfile.mkdtemp(dir=fixture.work)) / "etc"
         run("cp", "-a", "/etc", etc)
+        for name in ("passwd", "group", "shadow", "gshadow"):
+            text = (etc / name).read_text()
+            (etc / name).write_text("".join(line for line in text.splitlines(True) if not line.startswith("tutti:")))
+        (etc / "logrotate.d").mkdir(exist_ok=True)
+        (etc / "logrotate.d/tutti").unlink(missing_ok=True)
+        self.local = etc.parent / "local"
+        self.local.mkdir()
         for folder in ("apk", "yum.repos.d"):
             (etc / folder).mkdir(exist_ok=True)
         (etc / "apk/repositories").write_text("https://alpine.example/main\n")
         (etc / "apt/sources.list.d/tutti.sources").write_text("of another address\n")
-        self.as_user = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', etc]
+        self.as_user = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount --bind "$0/etc" /etc && mount --bind "$0/local" /usr/local && exec "$@"', etc.parent]
         if run(*self.as_user, "true", check=False).returncode:
             self.skipTest("this machine allows no mount namespace")
         managers = self.home / "managers"
         managers.mkdir()
-        for name in ("apt-get", "dpkg-query", "dnf", "rpm", "apk"):
+        for name in ("apt-get", "dpkg-query", "dnf", "rpm", "apk", "systemctl"):
             (managers / name).write_text(MANAGER)
             (managers / name).chmod(0o755)
         self.environment["PATH"] = f"{managers}:{self.environment['PATH']}"
@@ -884,6 +931,10 @@ class Installation(unittest.TestCase):
         self.assertEqual(len(paths), 5, paths)
         for path in paths:
             self.assertIn(path, script)
+        address = re.search(r"^address=(.*)$", script, re.M)[1]
+        for kind in ("apt", "rpm", "apk"):
+            for text, begin in ((script, "$address"), (guide, address)):
+                self.assertTrue(re.search(re.escape(begin) + rf"/repository/{kind}(?![/\w])", text), f"{begin}/repository/{kind}")
 
     def test_another_program_of_that_name_stays(self):
         (self.prefix / "bin").mkdir(parents=True)
