@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Tutti: `curl -fsSL ADDRESS/install.sh | sh`, with options as `| sh -s -- --help`.
+# Installs Tutti: `curl -fsSL ADDRESS/install.sh | sh`, or with `wget -qO-`; options as in `| sh -s -- --help`.
 #
 # On Debian, Fedora, RHEL and Alpine, root gets the packages of Tutti's repository. Elsewhere, and for other users, it is the archive for any Linux with
 # glibc, in /usr/local or ~/.local. What is downloaded is used only if the checksums are signed with the key below. `tutti self-update` runs this script.
@@ -8,7 +8,7 @@ set -euf
 umask 022
 
 # The maintainers fill in where releases are published, and the public key of minisign (docs/project/releasing.md).
-address=https://tutti.invalid
+address=https://releases.tutti.invalid
 key=
 
 say() {
@@ -96,7 +96,7 @@ is_signed() {
     elif has openssl && openssl version | grep -q '^OpenSSL [3-9]'; then
         signed_by_openssl "$1"
     else
-        fail "there is nothing to check the signature with" "install minisign, or OpenSSL 3"
+        fail "there is nothing to check the signature with" "install minisign (Alpine: apk add minisign), or OpenSSL 3"
     fi
 }
 
@@ -150,10 +150,7 @@ method_of_system() {
     [ "$(id -u)" -eq 0 ] || { echo tar && return; }
     for name in $(sed -nE 's/^ID(_LIKE)?=//p' /etc/os-release 2>/dev/null | tr -d "\"'"); do
         case "$name" in
-            debian)
-                # Derived systems have the libraries of none of these.
-                case "$(system_name VERSION_CODENAME)" in bookworm | trixie) echo deb && return ;; esac
-                ;;
+            debian) ! has_debs || { echo deb && return; } ;;
             fedora | rhel | centos) echo rpm && return ;;
             alpine) echo apk && return ;;
         esac
@@ -163,6 +160,24 @@ method_of_system() {
 
 system_name() {
     sed -n "s/^$1=//p" /etc/os-release | tr -d "\"'"
+}
+
+# Debian's releases that have packages. Derived systems have the libraries of none of these.
+has_debs() {
+    case "$(system_name VERSION_CODENAME)" in bookworm | trixie) ;; *) return 1 ;; esac
+}
+
+# Refuses what has no support: docs/project/support.md.
+check_system() {
+    kernel="$(uname -r)"
+    ! is_older "${kernel%%[!0-9.]*}" 5.10.0 || fail "Tutti needs Linux 5.10 or later, and this kernel is $kernel" "use a newer system"
+    case "$method" in
+        deb) has_debs || fail "there are packages for Debian 12 and 13, and this is $(system_name PRETTY_NAME)" "leave out --method deb" ;;
+        rpm)
+            number="$(system_name VERSION_ID)"
+            ! is_older "${number:-9}" 9 || fail "there are packages for Fedora, RHEL 9 and 10, and this is $(system_name PRETTY_NAME)" "use a newer system"
+            ;;
+    esac
 }
 
 # keep FILE: copies a file that is going to be changed, for `take_back`.
@@ -317,6 +332,24 @@ switch_to() {
     mv -T "$place/.current.$$" "$place/current"
 }
 
+# For root, the rest of what packages have: the user of controller and router, a unit for systemd and the rotation of the log. Each version brings its
+# unit, which `systemctl edit` changes in a file of its own; the rotation may have been changed.
+integrate() {
+    id tutti >/dev/null 2>&1 || manage useradd --system --no-create-home --shell /usr/sbin/nologin tutti
+    # The files are for this place alone.
+    [ "$prefix" = /usr/local ] || return 0
+    if [ -d /etc/logrotate.d ] && [ ! -e /etc/logrotate.d/tutti ]; then
+        put /etc/logrotate.d/tutti <"$place/current/tutti.logrotate"
+    fi
+    if has systemctl; then
+        put /usr/local/lib/systemd/system/tutti.service <"$place/current/tutti.service"
+        manage systemctl daemon-reload
+        start="systemctl enable --now tutti"
+    else
+        start="$start --log /var/log/tutti.log"
+    fi
+}
+
 install_tar() {
     has getconf && libc="$(getconf GNU_LIBC_VERSION 2>/dev/null)" || libc=""
     case "$libc" in
@@ -356,7 +389,9 @@ install_tar() {
         fail "version $version does not start at its place" "remove $place and $prefix/bin/tutti"
     fi
     say "Installed: $prefix/bin/tutti is version $version."
-    [ -n "$old" ] || say "Start the server: $prefix/bin/tuttid (PHP, Python, Perl and Ruby: in the container images)"
+    start="$prefix/bin/tuttid"
+    [ "$(id -u)" -ne 0 ] || integrate
+    [ -n "$old" ] || say "Start the server: $start (PHP, Python, Perl and Ruby: in the container images)"
     [ -z "$old" ] || [ "$old" = "$version" ] || say "A server that runs continues with $old until you run: $prefix/bin/tutti upgrade. Then you may remove $place/$old."
     case ":$PATH:" in
         *":$prefix/bin:"*) ;;
@@ -392,6 +427,7 @@ main() {
             ;;
         *) fail "there is no method \`$method\`" "deb, rpm, apk or tar" ;;
     esac
+    check_system
     if [ -z "$prefix" ]; then
         if [ "$(id -u)" -eq 0 ]; then prefix=/usr/local; else prefix="${HOME:?}/.local"; fi
     fi
@@ -430,7 +466,10 @@ main() {
         fail "$address offers $version, which is older than $old" "to go back to it: --version $version"
     fi
     case "$method" in
-        tar) say "Tutti $version from $address: the archive for $(uname -m), into $place, with links in $prefix/bin." ;;
+        tar)
+            say "Tutti $version from $address: the archive for $(uname -m), into $place, with links in $prefix/bin."
+            [ "$(id -u)" -ne 0 ] || say "For root also the user tutti, and for the prefix /usr/local a unit for systemd and the rotation of the log."
+            ;;
         *) say "Tutti $version from $address: its repository of packages ($method) is added to this system, and the package tutti installed." ;;
     esac
     [ "$dry" = no ] || return 0

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 try:
@@ -44,6 +45,11 @@ def version():
     raise AssertionError("Cargo.toml has no version")
 
 
+def registry():
+    """The repository of Tutti's images."""
+    return tomllib.loads((ROOT / "packaging/image/tags.toml").read_text(encoding="utf-8"))["registry"]
+
+
 def tool(name, tell):
     """The path of a tool, which is fetched where it is not installed; None, with a message, where it cannot be fetched."""
     fetched = subprocess.run([ROOT / "packaging/fetch-tool", name], capture_output=True, text=True, check=False)
@@ -61,8 +67,10 @@ def blocks(page, start):
 def guide_values(page):
     """The values that the guide shows, each as a text."""
     found = blocks(page, "# values.yaml")
-    packed, = re.findall(r"^\$ helm install site (\S+) --values values.yaml$", page, re.M)
-    assert packed == f"dist/tutti-{version()}.tgz", "what `make chart` packs"
+    name, = re.findall(r"^\$ helm install site (\S+) --values values.yaml$", page, re.M)
+    assert name == f"tutti-chart-{version()}.tgz" and f'"$out/{name.replace(version(), "$version")}"' in (ROOT / "packaging/release").read_text(encoding="utf-8"), "what a release has"
+    assert re.search(rf"^\$ curl -fsSLO https://\S+/releases/{version()}/{name}$", page, re.M), "where it is"
+    assert f"`dist/tutti-{version()}.tgz`" in page, "what `make chart` packs"
     assert len(found) >= 4, "docs/operate/kubernetes.md shows values for each of its subjects"
     return found
 
@@ -125,6 +133,7 @@ def one_by_default(chart):
     assert pod["terminationGracePeriodSeconds"] > 5 + 60, "`limits.drain_timeout` is 60 seconds, after the delay"
     image = (ROOT / "packaging/image/Dockerfile").read_text(encoding="utf-8")
     assert "STOPSIGNAL SIGQUIT" in image, "the signal that ends the container lets requests end"
+    assert container["image"] == f"{registry()}:{version()}", "what `packaging/push-images` publishes"
     # The flags are those of the image, and more.
     assert container["args"] == ["--config", "/etc/tutti/conf.d", "--watch"] and 'CMD ["--config", "/etc/tutti/conf.d"]' in image
     budget = objects["PodDisruptionBudget"][0]["spec"]

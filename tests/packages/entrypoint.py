@@ -8,6 +8,7 @@ where the image has them. What an image itself adds is tried by unit_users.py.
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from chart import skipped
+from chart import skipped, version
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 UNITD = ["unitd", "--no-daemon", "--control", "unix:/var/run/control.unit.sock"]
@@ -364,7 +365,7 @@ def the_log_of_unit_is_the_terminal(new):
 
 
 def page_has_the_table_of_tags():
-    """docs/operate/unit-images.md lists what packaging/image/tags.toml says, and names its registry."""
+    """docs/operate/unit-images.md lists what packaging/image/tags.toml says."""
     page = (ROOT / "docs/operate/unit-images.md").read_text(encoding="utf-8")
     found = page.partition("<!-- tags: packaging/build-images --table -->\n")[2].partition("<!-- end of tags -->")[0]
     table = subprocess.run([ROOT / "packaging/build-images", "--table"], capture_output=True, text=True, check=True).stdout
@@ -372,9 +373,27 @@ def page_has_the_table_of_tags():
     described = tomllib.loads((ROOT / "packaging/image/tags.toml").read_text(encoding="utf-8"))
     larger = [tag["name"] for tag in described["tag"] if tag["most"] >= tag["unit_size"]]
     assert larger == ["minimal", "wasm"], f"these may be as large as Unit's: {larger}"
-    registry = described["registry"]
-    assert f"\nFROM {registry}:" in page and f"`{registry}:VERSION-LANGUAGE`" in page, f"docs/operate/unit-images.md: it names another registry than `{registry}`"
 
+
+def places_of_publication_are_one():
+    """The registry of packaging/image/tags.toml and the address of packaging/install.sh are those of each file that leads users there, with this version."""
+    registry = tomllib.loads((ROOT / "packaging/image/tags.toml").read_text(encoding="utf-8"))["registry"]
+    address = re.search(r"^address=(.*)$", (ROOT / "packaging/install.sh").read_text(encoding="utf-8"), re.M)[1]
+    # References of an image, and addresses of the server of releases, whichever they name.
+    images = r"(?:\bFROM |^ +(?:image|repository): |(?<![\w./-])(?=[\w-]+\.[\w.-]+/tutti[:`\s]))([^\s`:,]+)(?::([^\s`,]+))?"
+    releases = r"(https?://[^\s`'|\"]+?)/(?:install\.sh|releases/([^/\s]+)|repository\b|security/)"
+    for own, pattern, pages in ((registry, images, IMAGES_IN), (address, releases, RELEASES_IN)):
+        for page in pages:
+            found = re.findall(pattern, (ROOT / page).read_text(encoding="utf-8"), re.M)
+            assert found, f"{page}: it does not name `{own}`"
+            for place, of_version in found:
+                assert place == own, f"{page}: it names `{place}`, and not `{own}`"
+                assert not of_version or of_version.split("-")[0] in ("VERSION", version()), f"{page}: it names version {of_version} at `{own}`, and not {version()}"
+
+
+# Where users read what images there are, and where releases are.
+IMAGES_IN = ["docs/operate/unit-images.md", "docs/start/install.md", "docs/operate/kubernetes.md", "packaging/image/compose.yaml", "packaging/helm/tutti/values.yaml"]
+RELEASES_IN = ["README.md", "VERIFY.md", "docs/start/install.md", "docs/operate/kubernetes.md", "docs/security/README.md"]
 
 # Every function above that is given `new`, which makes a container.
 CASES = {name: case for name, case in list(globals().items()) if getattr(case, "__code__", None) and case.__code__.co_varnames[:1] == ("new",)}
@@ -418,6 +437,7 @@ def main():
     if options.inside:
         return tried(CASES[options.inside], options.dist.resolve())
     page_has_the_table_of_tags()
+    places_of_publication_are_one()
     if os.geteuid() != 0:
         skipped("entrypoint", "containers are root's here")
         return 0

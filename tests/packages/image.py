@@ -19,6 +19,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+from chart import registry
 from chart import skipped as not_here
 from chart import tool as fetched_tool
 from chart import version
@@ -56,7 +57,8 @@ def composed(folder, name):
     """packaging/image/compose.yaml as flags for podman: `./x` is in `folder`, volumes have the container's `name`. Also seconds for a stop, and names of volumes."""
     whole = yaml.safe_load((ROOT / "packaging/image/compose.yaml").read_text(encoding="utf-8"))
     service = whole.pop("services")["tutti"]
-    assert service.pop("image") == "tutti"
+    # The one that is tried is made here; `packaging/push-images` publishes it under this name.
+    assert service.pop("image") == f"{registry()}:{version()}"
     # On this machine's network each port is the container's own; what maps them needs a bridge.
     own = (ROOT / "packaging/image/Dockerfile").read_text(encoding="utf-8").rpartition("\nFROM ")[2]
     exposed = [line.split()[1] for line in own.splitlines() if line.startswith("EXPOSE ")]

@@ -33,7 +33,7 @@ from machine import Machine, Unavailable  # noqa: E402
 from release import new_key  # noqa: E402
 from run import Load, failed_by_skipping, free_port, get, skipped  # noqa: E402
 
-ADDRESS = "https://packages.tutti.example"
+ADDRESS = re.search(r"^address=(.*)$", (ROOT / "packaging/install.sh").read_text(encoding="utf-8"), re.M)[1]
 WORK = ROOT / ".work/rehearsal"
 SAYS = "CGI says 42"
 # An application that each system can run without a language of its own.
@@ -224,7 +224,10 @@ class System:
 
     def commands(self):
         """The section's commands, with the address of the repository here."""
-        return [[command.replace(ADDRESS, f"{self.repository.address}/repository"), says] for command, says in section(self.title)]
+        return self.here(section(self.title))
+
+    def here(self, commands):
+        return [[command.replace(ADDRESS, self.repository.address), says] for command, says in commands]
 
     def do(self, command, says):
         said = self.run(self.quietly(command)).stdout
@@ -299,6 +302,26 @@ class System:
         yield f"upgraded to {new} under load: {asked} requests, 0 lost"
         asked = self.under_load("rollback", lambda: self.go_back(old), old)
         yield f"taken back to {old} under load: {asked} requests, 0 lost"
+        if self.removal:
+            self.is_removed()
+            yield "removed by the commands of the guide, which leave nothing"
+
+    # The guide's section; tests/packages/run.py tries that of Debian.
+    removal = owned = ""
+
+    def is_removed(self):
+        """The folders that the server writes to are the package's own; after the first command they are there, and after the last nothing is."""
+        said = self.run(self.owned).stdout
+        assert said.count("tutti") == 2, f"not both folders are of the package: {said}"
+        self.write("/var/log/tutti/access.log", "")
+        first, *others = self.here(section(self.removal))
+        self.do(*first)
+        assert "tutti: " not in self.run(self.PROCESSES).stdout, "a server runs"
+        self.run("test -e /var/lib/tutti/. && test -e /var/log/tutti/access.log && test -e /var/log/tutti.log && test -e /etc/tutti/site.json && id tutti")
+        for command, says in others:
+            self.do(command, says)
+        left = self.run("find /etc /usr /var/lib /var/log -xdev -iname '*tutti*' ! -path '/var/lib/dnf/*'; grep -n tutti /etc/passwd /etc/group /etc/apk/repositories 2>/dev/null; :").stdout
+        assert not left.strip(), left
 
 
 class Booted(System):
@@ -310,8 +333,10 @@ class Booted(System):
         super().__init__(repository)
         self.machine = Machine(self.suite, repository.packages)
         self.run, self.write, self.close = self.machine.run, self.machine.write, self.machine.close
-        # Fresh systems have no curl in the smallest installation.
-        self.machine.run("apt-get update -qq && apt-get install -y -qq --no-install-recommends curl")
+        # The smallest installation has neither of what the guide downloads with.
+        self.machine.run(f"apt-get update -qq && apt-get install -y -qq --no-install-recommends {self.downloads}")
+
+    downloads = "curl"
 
 
 class Apt(Booted):
@@ -348,6 +373,7 @@ class Rpm(Booted):
     """Debian's programs under rpm: `base` is one package, whose provisions are those that rpm reads from the libraries that are there."""
 
     title, name, suite = "dnf", "rpm", "bookworm"
+    removal, owned = "Remove with dnf", "rpm -qf /var/lib/tutti /var/log/tutti"
     LIBRARIES = "libc.so.6 libm.so.6 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 libgcc_s.so.1 libpthread.so.0 libdl.so.2"
     BASE = r"""
 mkdir -p /etc/rpm /etc/yum.repos.d /root/base
@@ -394,10 +420,19 @@ rpm -i /root/base/*/base-1-1.*.rpm
 
 
 class Apk(System):
-    """A root of busybox and musl; two packages stand for Alpine's own."""
+    """A root of busybox and musl; three packages stand for Alpine's own, in a repository with a key of its own."""
 
     title = name = "apk"
+    removal, owned = "Remove with apk", "grep -x -e F:var/lib/tutti -e F:var/log/tutti /lib/apk/db/installed"
     PROCESSES = "ps -o pid,args"
+    # Programs of Alpine's busybox that Debian's has not, and those of OpenRC. The first process here reaps no other, so one that has ended keeps its number.
+    ALPINES = {
+        "addgroup": 'for name; do :; done\necho "$name:x:100:" >>/etc/group\n',
+        "adduser": 'for name; do :; done\necho "$name:x:100:100::/var/empty:/sbin/nologin" >>/etc/passwd\n',
+        "deluser": 'sed -i "/^$1:/d" /etc/passwd /etc/group\n',
+        "rc-service": '[ "$*" != "--ifstarted tutti stop" ] || { main="$(cat /run/tutti/tutti.pid)" && kill -QUIT "$main" && while [ -n "$(cat "/proc/$main/cmdline")" ]; do sleep 0.1; done; }\n',
+        "rc-update": ":\n",
+    }
 
     def __init__(self, repository):
         super().__init__(repository)
@@ -408,7 +443,7 @@ class Apk(System):
         self.base()
 
     def base(self):
-        """The root with packages `musl` and `busybox`, made of Debian's, in a repository of their own. No program in it needs glibc."""
+        """The root with packages `musl` and `busybox`, made of Debian's; their repository has `minisign`, too. No program in it needs glibc."""
         files = WORK / "alpine-files"
         run("packaging/debian-programs", "bookworm", files, "musl", "busybox-static", cwd=ROOT)
         loader = next(files.glob("usr/lib/*/libc.so"), None) or next(files.glob("lib/ld-musl-*"))
@@ -417,32 +452,36 @@ class Apk(System):
         stands = WORK / f"{self.name}-packages"
         stands.mkdir()
         busybox = next(path for path in (files / "bin/busybox", files / "usr/bin/busybox") if path.exists())
-        for name, source, place, provides in (("musl", loader, f"/lib/ld-musl-{machine}.so.1", [f"so:libc.musl-{machine}.so.1=1"]), ("busybox", busybox, "/bin/busybox", ["/bin/sh"])):
+        for name, source, place, provides in (
+            ("musl", loader, f"/lib/ld-musl-{machine}.so.1", [f"so:libc.musl-{machine}.so.1=1"]), ("busybox", busybox, "/bin/busybox", ["/bin/sh"]), ("minisign", self.minisign, "/usr/bin/minisign", []),
+        ):
             description = {
                 "name": name, "arch": {"x86_64": "amd64", "aarch64": "arm64"}[machine], "version": "1", "version_schema": "none", "release": "r0", "maintainer": "rehearsal <rehearsal@tutti.example>", "description": name, "license": "none",
                 "provides": provides, "contents": [{"src": str(source), "dst": place, "file_info": {"mode": 0o755}}],
             }
             (stands / f"{name}.json").write_text(json.dumps(description))
             run(nfpm, "package", "--config", stands / f"{name}.json", "--packager", "apk", "--target", f"{stands}/")
-        run(ROOT / "packaging/build-repository", "--out", self.root / "base", stands, "--apk-key", self.repository.rsa)
+        key = stands / "alpine.pem"
+        run("openssl", "genrsa", "-out", key, "2048")
+        run(ROOT / "packaging/build-repository", "--out", self.root / "base", stands, "--apk-key", key)
         for folder in ("etc/apk/keys", "bin", "sbin", "usr/bin", "usr/sbin", "lib", "proc", "dev", "tmp", "run", "var/log", "var/lib", "var/empty", "srv", "root"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
         shutil.copy(self.apk, self.root / "sbin/apk")
-        shutil.copy(self.minisign, self.root / "usr/bin/minisign")
         os.chmod(self.root / "tmp", 0o1777)
         # busybox's links, so that the scripts of packages find their programs.
         for applet in run(busybox, "--list").split():
             if not (self.root / "bin" / applet).exists() and applet != "busybox":
                 (self.root / "bin" / applet).symlink_to("busybox")
-        for name, text in {"passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n", "group": "root:x:0:\nadm:x:4:\nnobody:x:65534:\n", "shadow": "root:*::0:::::\nnobody:*::0:::::\n", "apk/repositories": ""}.items():
+        for name, text in {"passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n", "group": "root:x:0:\nadm:x:4:\nnobody:x:65534:\n", "shadow": "root:*::0:::::\nnobody:*::0:::::\n", "apk/repositories": "/base/apk\n"}.items():
             (self.root / "etc" / name).write_text(text)
-        shutil.copy(self.repository.folder / "apk/tutti.rsa.pub", self.root / "etc/apk/keys/")
-        # From outside: there is no shell in the root yet.
+        for name, text in self.ALPINES.items():
+            self.write(f"/sbin/{name}", f"#!/bin/sh\n{text}")
+            (self.root / "sbin" / name).chmod(0o755)
         keys = self.root / "etc/apk/keys"
+        shutil.copy(self.root / "base/apk/alpine.rsa.pub", keys)
+        # From outside: there is no shell in the root yet.
         words = ["--root", self.root, "--keys-dir", keys, "--arch", machine, "--repository", self.root / "base/apk"]
         run(self.apk, *words, "--no-cache", "add", "--initdb", "musl", "busybox")
-        # The guide fetches the key itself; what these packages needed it for is done.
-        (keys / "tutti.rsa.pub").unlink()
         self.boot()
 
     def boot(self):
@@ -552,10 +591,10 @@ class Script:
         self.starts()
 
     def script(self, words):
-        key = self.repository.public_key
-        return self.run(f"{self.FETCH} {self.repository.address}/install.sh | sh -s -- --from {self.repository.address} --key '{key}' {words}").stdout
-
-    FETCH = "curl -fsSL"
+        """The guide's line for what downloads here, with the address and the key of this run."""
+        page = (ROOT / "docs/start/install.md").read_text(encoding="utf-8")
+        line, = re.findall(rf"^{self.downloads} .*/install\.sh \| sh$", page, re.M)
+        return self.run(f"{line.replace(ADDRESS, self.repository.address)} -s -- --from {self.repository.address} --key '{self.repository.public_key}' {words}").stdout
 
     def starts(self):
         """Systems that do not start what is installed."""
@@ -566,7 +605,7 @@ class ScriptBookworm(Script, Bookworm):
 
 
 class ScriptTrixie(Script, Trixie):
-    name, method = "script-trixie", "deb"
+    name, method, downloads = "script-trixie", "deb", "wget"
 
 
 class ScriptRpm(Script, Rpm):
@@ -582,8 +621,12 @@ class ScriptRpm(Script, Rpm):
 
 
 class ScriptApk(Script, Apk):
-    name, method = "script-apk", "apk"
-    FETCH = "wget -q -O -"
+    name, method, downloads = "script-apk", "apk", "wget"
+
+    def script(self, words):
+        page = (ROOT / "docs/start/install.md").read_text(encoding="utf-8")
+        self.run(re.search(r"^\| Alpine, .* \| `(apk add minisign)`", page, re.M)[1])
+        return super().script(words)
 
     def starts(self):
         self.start()
@@ -594,7 +637,7 @@ class ScriptArchive(Script, Archive):
     tutti = "/usr/local/bin/tutti"
 
     def starts(self):
-        self.run("useradd --system --no-create-home tutti && mkdir -p /etc/tutti && tuttid --log /var/log/tutti.log")
+        self.run("systemctl enable --now tutti && logrotate --debug /etc/logrotate.d/tutti")
 
     def version(self):
         (main,), _ = self.processes()

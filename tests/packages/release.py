@@ -7,9 +7,12 @@ serves the release, and install.sh and `tutti self-update` install from there wh
 """
 
 import argparse
+import fnmatch
 import gzip
 import hashlib
 import http.server
+import importlib.machinery
+import importlib.util
 import io
 import json
 import os
@@ -37,6 +40,15 @@ VERSION = version()
 NEWER = "99.0.0"
 MACHINE = os.uname().machine
 DIST = ROOT / "dist"
+# The placeholders, each with the places that have it.
+PLACEHOLDERS = {
+    "security@tutti.invalid": ["SECURITY.md"],
+    "https://releases.tutti.invalid": ["packaging/install.sh", "README.md", "VERIFY.md", "docs/start/install.md", "docs/operate/kubernetes.md", "docs/security/README.md"],
+    "registry.tutti.invalid": [
+        "packaging/image/tags.toml", "packaging/image/compose.yaml", "packaging/helm/tutti/values.yaml", "docs/start/install.md", "docs/operate/kubernetes.md", "docs/operate/unit-images.md",
+    ],
+    "https://tutti.invalid": ["Cargo.toml", "packaging/debian/control.in"],
+}
 
 
 def run(*words, check=True, **settings):
@@ -46,10 +58,10 @@ def run(*words, check=True, **settings):
     return done
 
 
-def change(path, old, new):
+def change(path, old, new, count=1):
     text = path.read_text(encoding="utf-8")
     assert old in text, f"{path} does not contain `{old}`"
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    path.write_text(text.replace(old, new, count), encoding="utf-8")
 
 
 def commit(clone):
@@ -150,13 +162,12 @@ class Fixture:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.clone = cloned(work / "clone")
-        change(self.clone / "SECURITY.md", "security@tutti.invalid", "security@tutti.example")
-        change(self.clone / "packaging/install.sh", "address=https://tutti.invalid", f"address={self.address}")
+        self.filled = {name: self.address if "releases" in name else name.replace(".invalid", ".example") for name in PLACEHOLDERS}
+        for name, places in PLACEHOLDERS.items():
+            for place in places:
+                change(self.clone / place, name, self.filled[name], -1)
         change(self.clone / "packaging/install.sh", "\nkey=\n", f"\nkey={self.public_key}\n")
-        change(self.clone / "Cargo.toml", "https://tutti.invalid/tutti", "https://tutti.example/tutti")
         change(self.clone / "packaging/debian/control.in", "maintainers@tutti.example", "maintainers@localhost")
-        change(self.clone / "packaging/debian/control.in", "https://tutti.invalid/", f"{self.address}/")
-        change(self.clone / "packaging/image/tags.toml", "registry.tutti.invalid", "registry.tutti.example")
         text = (self.clone / "CHANGELOG.md").read_text(encoding="utf-8")
         (self.clone / "CHANGELOG.md").write_text(re.sub(rf"^(## {re.escape(VERSION)}), .*$", r"\1, 2026-01-02", text, flags=re.M), encoding="utf-8")
         (self.clone / "docs/security/TUTTI-2026-0001.json").write_text("{}")
@@ -168,6 +179,8 @@ class Fixture:
         self.crane = tool("crane", lambda reason: skipped("release", reason))
         if self.crane:
             small_image(self.dist / "images", f"{VERSION}-minimal", "amd64")
+        # The name that `make chart` gives it.
+        (self.dist / f"tutti-{VERSION}.tgz").write_text("the chart")
         self.release(self.clone, self.dist)
         self.public = work / "public"
         self.publish(self.dist / "release")
@@ -274,16 +287,13 @@ class Refusals(unittest.TestCase):
 
     def test_placeholders_and_the_changelog(self):
         for path, old, new, because, rehearsed in [
-            ("SECURITY.md", "security@tutti.example", "security@tutti.invalid", "the contact in SECURITY.md is a placeholder", True),
-            ("packaging/install.sh", fixture.address, "https://tutti.invalid", "the address in packaging/install.sh is a placeholder", True),
-            ("Cargo.toml", "https://tutti.example/tutti", "https://tutti.invalid/tutti", "the repository in Cargo.toml is a placeholder", True),
+            *((place, fixture.filled[name], name, f"there are placeholders: {place}:{name}; hint", True) for name, places in PLACEHOLDERS.items() for place in places),
             ("packaging/install.sh", f"key={fixture.public_key}", "key=", "has no public key", True),
             ("packaging/debian/control.in", "maintainers@localhost", "maintainers@tutti.example", "the maintainer in packaging/debian/control.in is a placeholder", True),
-            ("packaging/debian/control.in", f"Homepage: {fixture.address}/", "Homepage: https://tutti.invalid/", "the homepage in packaging/debian/control.in is a placeholder", True),
-            ("packaging/image/tags.toml", "registry.tutti.example", "registry.tutti.invalid", "the registry in packaging/image/tags.toml is a placeholder", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", f"## {VERSION}, not released yet", "has no date", True),
             ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", "## 0.0.8, 2026-01-02", f"has no entry for {VERSION}", False),
             ("packaging/helm/tutti/Chart.yaml", f"appVersion: {VERSION}", "appVersion: 0.0.8", "the chart is of version 0.0.8", False),
+            ("packaging/image/compose.yaml", f"/tutti:{VERSION}", "/tutti:0.0.8", "packaging/image/compose.yaml has the image of version 0.0.8", False),
         ]:
             with self.subTest(because):
                 change(fixture.clone / path, old, new)
@@ -372,9 +382,11 @@ class Contents(unittest.TestCase):
         elsewhere = fixture.work / "elsewhere/source"
         run("git", "clone", "-q", fixture.clone, elsewhere)
         dist = fixture.work / "elsewhere/dist"
-        for folder in ("tar", "images"):
-            if (fixture.dist / folder).exists():
-                shutil.copytree(fixture.dist / folder, dist / folder)
+        if (fixture.dist / "images").exists():
+            shutil.copytree(fixture.dist / "images", dist / "images")
+        (dist / "packages").mkdir(parents=True)
+        for name in (f"packages/{archive_of(Path()).name}", f"tutti-{VERSION}.tgz"):
+            shutil.copy(fixture.dist / name, dist / name)
         environment = {**os.environ, "TZ": "Asia/Kathmandu", "LC_ALL": "POSIX"}
         run("sh", "-c", 'umask 077 && exec "$@"', "sh", elsewhere / "packaging/release", VERSION, "--dist", dist, "--key", fixture.key, env=environment)
         for one in self.release.iterdir():
@@ -392,6 +404,33 @@ class Contents(unittest.TestCase):
                 self.assertIn("has no third-party.txt", done.stderr)
         finally:
             (fixture.work / "licences").rename(licences)
+
+    def test_documents_lead_to_what_is_published(self):
+        """Each address of the server of releases in the documents is that of a file, or of a folder; `make test-release` uses those of the repositories."""
+        found = {}
+        for page in PLACEHOLDERS["https://releases.tutti.invalid"][1:5]:
+            for path in re.findall(re.escape(fixture.address) + r"/([^\s`'|]*)", (fixture.clone / page).read_text(encoding="utf-8")):
+                found.setdefault(path.replace("VERSION", VERSION).replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}"), page)
+        self.assertGreaterEqual(len(found), 8, found)
+        self.assertEqual({path: page for path, page in found.items() if not path.startswith("repository") and not (fixture.public / path).exists()}, {})
+
+    def test_the_archive_has_a_unit_for_the_links_that_are_made(self):
+        guide = (ROOT / "docs/start/install.md").read_text(encoding="utf-8").partition("\n## Archive for any Linux\n")[2].partition("\n## ")[0]
+        with tarfile.open(archive_of(self.release)) as archive:
+            unit, rotation = (archive.extractfile(f"{fixture.tree.name}/{name}").read().decode() for name in ("tutti.service", "tutti.logrotate"))
+        programs = set(re.findall(r"^Exec\w+=(\S+)", unit, re.M))
+        self.assertEqual(programs, {"/usr/local/bin/tutti", "/usr/local/bin/tuttid"})
+        self.assertIn("\n# ln -s /opt/tutti/current/bin/tutti /opt/tutti/current/bin/tuttid /usr/local/bin/\n", guide)
+        self.assertEqual(rotation, (ROOT / "packaging/debian/tutti.logrotate").read_text(encoding="utf-8"))
+
+    def test_packages_own_the_folders_that_the_server_writes_to(self):
+        loader = importlib.machinery.SourceFileLoader("build_packages", str(ROOT / "packaging/build-packages"))
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+        loader.exec_module(module)
+        owned = {entry["dst"]: entry["file_info"] for entry in module.contents(fixture.tree / "share", "tutti") if entry.get("type") == "dir"}
+        self.assertEqual(owned["/var/lib/tutti"], {"owner": "root", "group": "root", "mode": 0o700})
+        self.assertEqual(owned["/var/log/tutti"], {"owner": "root", "group": "adm", "mode": 0o750})
+        self.assertNotIn("/var/lib/tutti", [entry["dst"] for entry in module.contents(fixture.tree / "share", "tutti-node")])
 
     def test_the_notes_are_the_changelogs(self):
         notes = (self.release / f"release-notes-{VERSION}.md").read_text(encoding="utf-8")
@@ -496,25 +535,59 @@ class Publication(unittest.TestCase):
 
 
 class Verification(unittest.TestCase):
-    """The commands of VERIFY.md, in a folder with the files of a release."""
+    """The commands of VERIFY.md, in an empty folder, into which they download."""
 
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(dir=fixture.work))
-        self.release = shutil.copytree(fixture.dist / "release", self.folder / "release")
-        text = (ROOT / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}").replace("PUBLIC_KEY", fixture.public_key)
+        self.release = Path(tempfile.mkdtemp(dir=fixture.work))
+        text = (fixture.clone / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("linux-x86_64", f"linux-{MACHINE}").replace("PUBLIC_KEY", fixture.public_key)
+        commands = [line[2:] for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S) if "docker " not in block for line in block.splitlines() if line.startswith("$ ")]
         # Building again is what `make test-reproducible` does, and images are what registry.py does.
-        self.commands = [
-            line[2:] for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S) if not re.search("make release|docker ", block) for line in block.splitlines() if line.startswith("$ ")
-        ]
+        build = next(place for place, command in enumerate(commands) if command.startswith("make release "))
+        self.comparison = commands[build + 1 :]
+        downloads = [command for command in commands[:build] if command.startswith("curl ")]
+        self.commands = [command for command in commands[:build] if command not in downloads and not command.startswith("cd ")]
+        # busybox has the short names of options alone.
+        programs = self.release.with_name(f"{self.release.name}-programs")
+        programs.mkdir()
+        (programs / "sha256sum").write_text('#!/bin/sh\ncase "$1" in --*) echo "unrecognized option: $1" >&2; exit 1 ;; esac\nexec /usr/bin/sha256sum "$@"\n')
+        (programs / "sha256sum").chmod(0o755)
+        self.environment = {**os.environ, "GIT_DIR": str(fixture.clone / ".git"), "PATH": f"{programs}:{os.environ['PATH']}"}
+        self.assertEqual([command for command in downloads if self.fails(command)], [])
+
+    def fails(self, command):
+        return run("bash", "-c", command, cwd=self.release, check=False, env=self.environment).returncode
 
     def verify(self):
         """The commands that fail."""
-        environment = {**os.environ, "GIT_DIR": str(fixture.clone / ".git")}
-        return [command for command in self.commands if run("bash", "-c", command, cwd=self.release, check=False, env=environment).returncode]
+        return [command for command in self.commands if self.fails(command)]
+
+    def test_the_comparison_says_what_it_compares(self):
+        """After a build that has made the archive and the chart again, and another file."""
+        again = self.release / f"tutti-{VERSION}/dist/release"
+        again.mkdir(parents=True)
+        chart = f"tutti-chart-{VERSION}.tgz"
+        for name in (archive_of(Path()).name, chart):
+            shutil.copy(fixture.dist / "release" / name, again)
+        (again / "SHA256SUMS").touch()
+        self.assertEqual(self.comparison[0], "cd dist/release")
+
+        def compared():
+            return [run("bash", "-c", command, cwd=again, check=False) for command in self.comparison[1:]]
+
+        same, left_out = compared()
+        self.assertEqual((same.returncode, sorted(same.stdout.splitlines())), (0, sorted(f"{name}: OK" for name in (archive_of(Path()).name, chart))))
+        listed = [line.split(maxsplit=1)[1] for line in (self.release / "SHA256SUMS").read_text().splitlines()]
+        self.assertEqual(left_out.stdout.splitlines(), [f"not compared: {name}" for name in listed if not (again / name).exists()])
+        # The page has each file in its table.
+        rows = re.findall(r"^\| (`[^|]*`) \| ", (ROOT / "VERIFY.md").read_text(encoding="utf-8"), re.M)
+        patterns = [pattern.replace("0.1.0", VERSION) for row in rows for pattern in re.findall(r"`([^`]+)`", row)]
+        self.assertEqual([name for name in listed if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)], [])
+        (again / chart).write_text("another")
+        self.assertEqual(compared()[0].returncode, 1)
 
     def test_an_intact_release_passes(self):
         run("git", "tag", "-f", f"v{VERSION}", cwd=fixture.clone)
-        self.assertGreaterEqual(len(self.commands), 6)
+        self.assertGreaterEqual(len(self.commands), 8)
         self.assertEqual(self.verify(), [])
 
     def test_each_change_is_found(self):
@@ -629,10 +702,73 @@ class Installation(unittest.TestCase):
     def test_root_installs_the_archive_where_it_is_told(self):
         if not self.as_user:
             self.skipTest("this is not root")
-        self.as_user = []
+        etc = self.system()
         done = self.install("--method tar", "--prefix", str(self.prefix))
         self.assertIn(f"{self.prefix}/bin/tutti is version {VERSION}", done.stdout)
+        self.assertIn(f"Start the server: {self.prefix}/bin/tuttid ", done.stdout)
         self.assertEqual((self.prefix / "lib/tutti" / VERSION / "bin/tutti").stat().st_uid, 0)
+        self.assertFalse((etc / "logrotate.d/tutti").exists())
+
+    def test_root_has_what_packages_bring(self):
+        """The archive at its own place: the user, the unit and the rotation of the log, which are said before."""
+        if not self.as_user:
+            self.skipTest("this is not root")
+        etc = self.system()
+        self.assertIn("the user tutti, and for the prefix /usr/local a unit for systemd and the rotation of the log", self.install("--method tar --dry-run").stdout)
+        self.assertEqual(self.user_of(etc), None)
+        self.assertFalse((etc / "logrotate.d/tutti").exists())
+        done = self.install("--method tar")
+        self.assertIn("Start the server: systemctl enable --now tutti ", done.stdout)
+        self.assertEqual(self.ran(), ["systemctl daemon-reload"])
+        self.assertIn(self.user_of(etc), ["/usr/sbin/nologin"])
+        unit = self.local / "lib/systemd/system/tutti.service"
+        for program in re.findall(r"^Exec\w+=/usr/local/(\S+)", unit.read_text(), re.M):
+            self.assertTrue((self.local / program).is_symlink(), program)
+        self.assertEqual((etc / "logrotate.d/tutti").read_text(), (ROOT / "packaging/debian/tutti.logrotate").read_text())
+        # Once more: the rotation may be an administrator's own, and the unit is that of the version.
+        (etc / "logrotate.d/tutti").write_text("changed\n")
+        unit.write_text("of another version\n")
+        self.assertNotIn("useradd", self.install("--method tar").stdout)
+        self.assertEqual((etc / "logrotate.d/tutti").read_text(), "changed\n")
+        self.assertIn("ExecStart=/usr/local/bin/tuttid ", unit.read_text())
+
+    def user_of(self, etc):
+        """The shell of the user tutti, if there is one."""
+        found = re.search(r"^tutti:.*:(.*)$", (etc / "passwd").read_text(), re.M)
+        return found and found[1]
+
+    def test_systems_without_support_are_refused(self):
+        if not self.as_user:
+            self.skipTest("this is not root")
+        etc = self.system()
+        uname = self.home / "managers/uname"
+
+        def on(kernel, *lines):
+            uname.write_text(f'#!/bin/sh\n[ "$1" = -r ] && echo {kernel} && exit\nexec /usr/bin/uname "$@"\n')
+            uname.chmod(0o755)
+            (etc / "os-release").unlink(missing_ok=True)
+            (etc / "os-release").write_text("".join(f"{line}\n" for line in lines))
+            return self.install("--dry-run", check=False)
+
+        debian = ("ID=debian", "VERSION_CODENAME=bookworm")
+        for kernel, lines, because in [
+            ("4.18.0-553.el8_10.x86_64", ("ID=rhel", 'ID_LIKE="fedora"', 'VERSION_ID="8.10"'), "Tutti needs Linux 5.10 or later, and this kernel is 4.18.0-553.el8_10.x86_64"),
+            ("6.1.0", ("ID=rocky", 'ID_LIKE="rhel centos fedora"', 'VERSION_ID="8.10"', 'PRETTY_NAME="Rocky Linux 8.10"'), "there are packages for Fedora, RHEL 9 and 10, and this is Rocky Linux 8.10"),
+            ("5.9.16-1-amd64", debian, "needs Linux 5.10"), ("4.19.0-27-amd64", ("ID=debian", "VERSION_CODENAME=buster"), "needs Linux 5.10"),
+        ]:
+            with self.subTest(because):
+                done = on(kernel, *lines)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(because, done.stderr)
+                self.assertIn("; hint: use a newer system", done.stderr)
+        for kernel, lines, method in [
+            ("5.10.0-30-amd64", debian, "deb"), ("5.14.0-427.el9.x86_64", ("ID=rocky", 'ID_LIKE="rhel centos fedora"', 'VERSION_ID="9.4"'), "rpm"), ("6.9.5", ("ID=fedora", "VERSION_ID=40"), "rpm"),
+            ("5.10", ("ID=rhel", 'VERSION_ID="10.0"'), "rpm"), ("5.10.1", ("ID=alpine", "VERSION_ID=3.20.0"), "apk"),
+        ]:
+            self.assertIn(f"its repository of packages ({method}) is added", on(kernel, *lines).stdout)
+        self.assertIn("the archive for", on("5.10.0", "ID=debian", "VERSION_CODENAME=bullseye").stdout)
+        done = self.install("--dry-run --method deb", check=False)
+        self.assertIn("there are packages for Debian 12 and 13", done.stderr)
 
     def test_root_gets_packages(self):
         if not self.as_user:
@@ -643,19 +779,26 @@ class Installation(unittest.TestCase):
             self.assertIn(f"its repository of packages ({method}) is added", done.stdout)
 
     def system(self):
-        """Root installs on a system with an `/etc` of its own, whose package managers only note their words."""
+        """Root installs on a system with an `/etc` and an empty `/usr/local` of its own, whose package managers and systemd only note their words."""
         etc = Path(tempfile.mkdtemp(dir=fixture.work)) / "etc"
         run("cp", "-a", "/etc", etc)
+        for name in ("passwd", "group", "shadow", "gshadow"):
+            text = (etc / name).read_text()
+            (etc / name).write_text("".join(line for line in text.splitlines(True) if not line.startswith("tutti:")))
+        (etc / "logrotate.d").mkdir(exist_ok=True)
+        (etc / "logrotate.d/tutti").unlink(missing_ok=True)
+        self.local = etc.parent / "local"
+        self.local.mkdir()
         for folder in ("apk", "yum.repos.d"):
             (etc / folder).mkdir(exist_ok=True)
         (etc / "apk/repositories").write_text("https://alpine.example/main\n")
         (etc / "apt/sources.list.d/tutti.sources").write_text("of another address\n")
-        self.as_user = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', etc]
+        self.as_user = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount --bind "$0/etc" /etc && mount --bind "$0/local" /usr/local && exec "$@"', etc.parent]
         if run(*self.as_user, "true", check=False).returncode:
             self.skipTest("this machine allows no mount namespace")
         managers = self.home / "managers"
         managers.mkdir()
-        for name in ("apt-get", "dpkg-query", "dnf", "rpm", "apk"):
+        for name in ("apt-get", "dpkg-query", "dnf", "rpm", "apk", "systemctl"):
             (managers / name).write_text(MANAGER)
             (managers / name).chmod(0o755)
         self.environment["PATH"] = f"{managers}:{self.environment['PATH']}"
@@ -738,11 +881,15 @@ class Installation(unittest.TestCase):
                     path.write_bytes(data)
 
     def test_without_minisign_and_curl(self):
-        script = self.home / "install.sh"
-        shutil.copy(fixture.public / "install.sh", script)
-        self.without("minisign", "curl")
-        self.install(command=f"sh {script}")
-        self.assertEqual(self.installed(), VERSION)
+        """The guide's line for each program that downloads, without the other; the README has them, too."""
+        lines = re.findall(r"^(?:curl|wget) .*/install\.sh \| sh$", (fixture.clone / "docs/start/install.md").read_text(encoding="utf-8"), re.M)
+        self.assertEqual([line.split()[0] for line in lines], ["curl", "wget"])
+        for line, other in zip(lines, ("wget", "curl")):
+            self.assertIn(line, (fixture.clone / "README.md").read_text(encoding="utf-8"))
+            self.without("minisign", other)
+            self.install(command=line)
+            self.assertEqual(self.installed(), VERSION)
+            shutil.rmtree(self.prefix)
 
     def test_with_nothing_to_check_a_signature(self):
         self.without("minisign", "openssl")
@@ -908,10 +1055,15 @@ class Installation(unittest.TestCase):
         """Two entries for one repository with different keys make apt refuse all its lists."""
         script = (ROOT / "packaging/install.sh").read_text(encoding="utf-8")
         guide = (ROOT / "docs/start/install.md").read_text(encoding="utf-8").partition("\n## From a repository\n")[2].partition("\n### Staying ")[0]
+        guide = re.sub(r"^#### Remove .*?(?=^##|\Z)", "", guide, flags=re.M | re.S)
         paths = set(re.findall(r"/etc/(?:apt|apk|yum\.repos\.d)/[\w./]+", guide))
         self.assertEqual(len(paths), 5, paths)
         for path in paths:
             self.assertIn(path, script)
+        address = re.search(r"^address=(.*)$", script, re.M)[1]
+        for kind in ("apt", "rpm", "apk"):
+            for text, begin in ((script, "$address"), (guide, address)):
+                self.assertTrue(re.search(re.escape(begin) + rf"/repository/{kind}(?![/\w])", text), f"{begin}/repository/{kind}")
 
     def test_another_program_of_that_name_stays(self):
         (self.prefix / "bin").mkdir(parents=True)

@@ -30,7 +30,7 @@ NOT_AGAIN = {f"tutti-{version()}-source.tar.gz", f"tutti-{version()}.provenance.
 
 def rebuild():
     """The commands of VERIFY.md that build again, after the one that unpacks."""
-    block, = re.findall(r"^```console\n(\$ tar -xf tutti-[^`]*?)^```", VERIFY.read_text(encoding="utf-8"), re.M | re.S)
+    block, = re.findall(r"^```console\n[^`]*?(^\$ tar -xf tutti-[^`]*?)^```", VERIFY.read_text(encoding="utf-8"), re.M | re.S)
     commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
     assert commands[0] == f"tar -xf tutti-{version()}-source.tar.gz" and commands[1] == f"cd tutti-{version()}", commands
     built, = [command for command in commands[2:] if command.startswith("make release ")]

@@ -26,7 +26,7 @@ pub(crate) struct Heads {
     pub(crate) log: Log,
     /// The last line about a document that waits.
     pub(crate) said: Option<String>,
-    /// Whether the store was available at the last attempt; it is logged when that changes.
+    /// The store was available at the last attempt; a change is logged.
     pub(crate) was_there: Option<bool>,
 }
 
