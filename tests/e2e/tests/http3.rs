@@ -16,7 +16,7 @@ use tutti_e2e::java::JavaSite;
 use tutti_e2e::lossy::{Passes, Way};
 use tutti_e2e::python::environment;
 use tutti_e2e::{echo, external, hundred_files, tls};
-use tutti_sys::port_group::{bind_group, steer};
+use tutti_sys::port_group::{Banks, bind_group, steer};
 use tutti_testkit::{Server, wait_until};
 
 async fn serves(server: &Server) {
@@ -349,8 +349,8 @@ fn a_first_packet_that_the_former_router_reads_is_sent_again_to_the_next_one() {
     let processors = std::thread::available_parallelism().unwrap().get();
     let joined = bind_group(server.address(), 1, true).unwrap().remove(0);
     // All first packets to the first socket of the first router, or to those of the second one.
-    let lead_to_former = || steer(&joined, 1, 0).unwrap();
-    let lead_to_next = || steer(&joined, processors.min(64), 1).unwrap();
+    let lead_to_former = || steer(&joined, 1, Banks::new(0, 0..1)).unwrap();
+    let lead_to_next = || steer(&joined, processors.min(64), Banks::new(1, 0..1)).unwrap();
     run(async {
         lead_to_former();
         // The router keeps the socket for a request that does not end.
@@ -588,6 +588,27 @@ fn a_router_that_dies_is_noticed_at_once() {
             }
         });
         assert!(matches!(outcome.await, Ok(quinn::ConnectionError::Reset)));
+        serves(&server).await;
+    });
+}
+
+#[test]
+fn the_death_of_a_former_router_is_noticed_at_once() {
+    let server = site(&json!(true));
+    run(async {
+        let (kept, (mut body, _response)) = begun_upload(&server).await;
+        let former = server.router();
+        std::thread::scope(|scope| {
+            scope.spawn(|| server.upgrade()).join().unwrap();
+        });
+        tutti_sys::signal::send(former, libc::SIGKILL).unwrap();
+        wait_until("the former router is gone", || {
+            !server.pids("tutti: router").contains(&former)
+        });
+        // Its packets are for a socket that only the killed router has read.
+        body.write_all(&frame(0, b"more")).await.unwrap();
+        let end = tokio::time::timeout(Duration::from_secs(20), kept.quic.closed()).await;
+        assert!(matches!(end, Ok(quinn::ConnectionError::Reset)), "{end:?}");
         serves(&server).await;
     });
 }
