@@ -26,10 +26,23 @@ from h2.settings import SettingCodes, Settings
 PATIENCE = 40
 # The same for a client that waits for all events.
 PAUSED = 220
+# A client of HTTP/3 that waits for a response sends something at this interval of seconds: otherwise it would not learn that the server has
+# lost its connection, which only its own packets are answered with.
+PING = 1.0
+# The window of a stream of HTTP/3, about that of HTTP/2 and the socket's: a client that does not read has to stop the server soon.
+STREAM_WINDOW = 65536
+# A stateless reset has at least this length, and ends with its token (RFC 9000 §10.3).
+RESET, TOKEN = 21, 16
+# The reason that aioquic gives if it has heard nothing for too long.
+IDLE = "Idle timeout"
 
 
 class Lost(Exception):
     """The connection or the stream ended before the response was complete."""
+
+
+class Silence(Lost):
+    """Neither a response nor the end of the connection came in time."""
 
 
 class NotAccepted(Lost):
@@ -179,15 +192,20 @@ class Client:
             return await self._accepted(method, path, list(fields), body, pause)
 
     async def _accepted(self, method, path, fields, body, pause):
+        return await self._in_time(self._request(method, path, fields, body, pause), PAUSED if pause else PATIENCE)
+
+    async def _in_time(self, task, patience):
         try:
-            return await asyncio.wait_for(self._request(method, path, fields, body, pause), PAUSED if pause else PATIENCE)
+            return await asyncio.wait_for(task, patience)
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError) as error:
             raise Lost(f"{type(error).__name__}: {error}") from error
         except asyncio.TimeoutError as error:
-            raise Lost(f"no response in time; the client {self.stage}") from error
+            # The next request must not use a connection that may be half open.
+            await self.close()
+            raise Silence(f"no response in time; the client {self.stage}") from error
 
     async def websocket(self, path, fields=()):
-        return await asyncio.wait_for(self._websocket(path, list(fields)), PATIENCE)
+        return await self._in_time(self._websocket(path, list(fields)), PATIENCE)
 
     async def close(self):
         raise NotImplementedError
@@ -299,6 +317,12 @@ class Stream:
 
     def __init__(self):
         self.arrived = asyncio.Queue()
+        # No more events will arrive.
+        self.is_over = False
+
+    def put(self, event):
+        self.is_over = self.is_over or isinstance(event, Exception) or event[0] == "end"
+        self.arrived.put_nowait(event)
 
     async def next(self):
         event = await self.arrived.get()
@@ -351,13 +375,13 @@ class Multiplexed(Client):
             kind, value = await stream.next()
         status = int(dict(value)[b":status"])
         if status != 200:
-            stream.arrived.put_nowait((kind, value))
+            stream.put((kind, value))
             again = Stream()
-            again.arrived.put_nowait((kind, value))
+            again.put((kind, value))
             while (event := await stream.next()) != ("end", None):
                 if event != (kind, value):
-                    again.arrived.put_nowait(event)
-            again.arrived.put_nowait(("end", None))
+                    again.put(event)
+            again.put(("end", None))
             return await self._response(again)
 
         async def more():
@@ -441,7 +465,7 @@ class Http2(Multiplexed):
         except (OSError, ssl.SSLError, ProtocolError) as error:
             reason = f"{type(error).__name__}: {error}"
         for stream in streams.values():
-            stream.arrived.put_nowait(Lost(reason))
+            stream.put(Lost(reason))
 
     def _event(self, event, streams):
         stream = streams.get(getattr(event, "stream_id", None))
@@ -454,17 +478,17 @@ class Http2(Multiplexed):
             self.stage += f", and got GOAWAY with {event.last_stream_id}"
             for number, each in streams.items():
                 if event.last_stream_id is not None and number > event.last_stream_id:
-                    each.arrived.put_nowait(NotAccepted("GOAWAY"))
+                    each.put(NotAccepted("GOAWAY"))
         elif stream is None:
             pass
         elif isinstance(event, (h2_events.ResponseReceived, h2_events.InformationalResponseReceived, h2_events.TrailersReceived)):
-            stream.arrived.put_nowait(("head", event.headers))
+            stream.put(("head", event.headers))
         elif isinstance(event, h2_events.DataReceived):
-            stream.arrived.put_nowait(("data", (event.data, event.flow_controlled_length)))
+            stream.put(("data", (event.data, event.flow_controlled_length)))
         elif isinstance(event, h2_events.StreamEnded):
-            stream.arrived.put_nowait(("end", None))
+            stream.put(("end", None))
         elif isinstance(event, h2_events.StreamReset):
-            stream.arrived.put_nowait(ended_with(event.error_code))
+            stream.put(ended_with(event.error_code))
 
     async def _open(self, heads, ends):
         await self._connect()
@@ -536,32 +560,80 @@ class Http3Connection(H3Connection):
             super()._check_content_length(stream)
 
 
+class QuicState(QuicConnection):
+    """aioquic's, which opens the window of a stream whether its data is read or not."""
+
+    reads = True
+
+    def _write_stream_limits(self, builder, space, stream):
+        if self.reads:
+            super()._write_stream_limits(builder=builder, space=space, stream=stream)
+
+
 class Quic(QuicConnectionProtocol):
-    """The connection below [Http3], which can stop to read."""
+    """The connection below [Http3]. It pings while a response is due, and takes stateless resets, which aioquic ignores."""
 
     def __init__(self, quic):
         super().__init__(quic)
         self.http = Http3Connection(quic)
         self.streams = {}
         self.end = None
-        self.is_leaving = False
-        # The datagrams that arrived while the client does not read.
-        self.held = None
+        self.pinger = asyncio.get_running_loop().call_later(PING, self._ping)
+
+    @property
+    def is_over(self):
+        """True if it has ended, or the server has closed it: then aioquic reports the end later, after a time for packets on their way."""
+        return self.end is not None or self._quic._close_event is not None
+
+    @property
+    def address(self):
+        return self._transport.get_extra_info("sockname")
+
+    @property
+    def is_connecting(self):
+        return self._connected_waiter is not None
+
+    def give_up(self):
+        """Ends a handshake that is not complete."""
+        if self.is_connecting:
+            self._end(Lost("the client gave up the handshake"))
+
+    def _ping(self):
+        if any(not stream.is_over for stream in self.streams.values()) and not self.is_over:
+            self._quic.send_ping(0)
+            self.transmit()
+        self.pinger = asyncio.get_running_loop().call_later(PING, self._ping)
+
+    def _end(self, reason):
+        if self.end is not None:
+            return
+        self.end = reason
+        self.pinger.cancel()
+        if waiter := self._connected_waiter:
+            self._connected_waiter = None
+            waiter.set_exception(ConnectionError)
+        for stream in self.streams.values():
+            stream.put(self.end)
+
+    def transmit(self):
+        if not self._transport.is_closing():
+            super().transmit()
 
     def datagram_received(self, data, addr):
-        if self.held is None:
-            super().datagram_received(data, addr)
-        else:
-            self.held.append((data, addr))
+        ids = (self._quic._peer_cid, *self._quic._peer_cid_available)
+        if len(data) >= RESET and any(data[-TOKEN:] == each.stateless_reset_token for each in ids):
+            self._end(Lost("a stateless reset"))
+            self.shut()
+            return
+        super().datagram_received(data, addr)
 
     def quic_event_received(self, event):
         if isinstance(event, ConnectionTerminated):
-            self.end = Lost(f"the connection ended: {event.error_code} {event.reason_phrase}")
-            for stream in self.streams.values():
-                stream.arrived.put_nowait(self.end)
+            kind = Silence if event.reason_phrase == IDLE else Lost
+            self._end(kind(f"the connection ended: {event.error_code} {event.reason_phrase}"))
             return
         if isinstance(event, StreamReset) and event.stream_id in self.streams:
-            self.streams[event.stream_id].arrived.put_nowait(ended_with(event.error_code))
+            self.streams[event.stream_id].put(ended_with(event.error_code))
         if isinstance(event, StopSendingReceived):
             return
         for each in self.http.handle_event(event):
@@ -569,11 +641,18 @@ class Quic(QuicConnectionProtocol):
             if stream is None:
                 continue
             if isinstance(each, HeadersReceived):
-                stream.arrived.put_nowait(("head", each.headers))
+                stream.put(("head", each.headers))
             elif isinstance(each, DataReceived):
-                stream.arrived.put_nowait(("data", each.data))
+                stream.put(("data", each.data))
             if getattr(each, "stream_ended", False):
-                stream.arrived.put_nowait(("end", None))
+                stream.put(("end", None))
+
+    def shut(self):
+        """Sends nothing more."""
+        self.pinger.cancel()
+        if self._timer:
+            self._timer.cancel()
+        self._transport.close()
 
 
 class Http3(Multiplexed):
@@ -586,23 +665,25 @@ class Http3(Multiplexed):
         self.tokens = []
 
     async def _connect(self, early=False):
-        if self.quic and self.quic.end is None:
+        if self.quic and not self.quic.is_over:
             return
         await self.close()
-        configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], verify_mode=ssl.CERT_NONE, server_name="localhost")
+        configuration = QuicConfiguration(
+            is_client=True, alpn_protocols=["h3"], verify_mode=ssl.CERT_NONE, server_name="localhost", max_stream_data=STREAM_WINDOW)
         if early and self.tickets:
             configuration.session_ticket = self.tickets.pop()
             # It proves the client's address; otherwise the request would wait.
             configuration.token = self.tokens.pop()
-        connection = QuicConnection(configuration=configuration, session_ticket_handler=self.tickets.append, token_handler=self.tokens.append)
+        connection = QuicState(configuration=configuration, session_ticket_handler=self.tickets.append, token_handler=self.tokens.append)
         loop = asyncio.get_running_loop()
         _, self.quic = await loop.create_datagram_endpoint(lambda: Quic(connection), local_addr=(self.place.source, 0))
+        self.stage = f"shakes hands at {self.quic.address}"
         self.quic.connect(("127.0.0.1", self.place.port), transmit=not early)
         if not early:
             try:
                 await self.quic.wait_connected()
             except ConnectionError as error:
-                raise Lost(f"no connection: {error}") from error
+                raise self.quic.end or Lost("no connection") from error
 
     async def early(self, path, fields):
         """A GET in the first packets of a new connection; (its response, True if the server has accepted it early)."""
@@ -610,15 +691,15 @@ class Http3(Multiplexed):
         await self._connect(early=True)
         heads = self._heads("GET", path, list(fields), b"")
         stream = await self._open(heads, True)
-        response = await asyncio.wait_for(self._response(stream), PATIENCE)
+        response = await self._in_time(self._response(stream), PATIENCE)
         return response, self.quic._quic.tls.early_data_accepted
 
     async def _open(self, heads, ends):
-        if self.quic is None or self.quic.end is not None:
-            await self._connect()
+        await self._connect()
         number = self.quic._quic.get_next_available_stream_id()
         stream = self.quic.streams[number] = Stream()
         stream.number = number
+        self.stage = f"has sent stream {number} of {self.quic.address}"
         if (b":method", b"HEAD") in heads:
             self.quic.http.heads.add(number)
         self.quic.http.send_headers(number, heads, end_stream=ends)
@@ -633,17 +714,17 @@ class Http3(Multiplexed):
         self.quic.transmit()
 
     async def _paused(self, pause):
-        self.quic.held = []
+        # Packets are acknowledged, as those of a browser whose user does not read on; only the window stays closed.
+        quic, quic_state = self.quic, self.quic._quic
+        quic_state.reads = False
         await pause
-        held, self.quic.held = self.quic.held, None
-        for data, address in held:
-            self.quic.datagram_received(data, address)
+        quic_state.reads = True
+        quic.transmit()
 
     async def close(self):
         if self.quic:
             self.quic.close()
-            self.quic.transmit()
-            self.quic._transport.close()
+            self.quic.shut()
             self.quic = None
 
 

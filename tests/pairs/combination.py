@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import asks as known
 import site_app
 from capabilities import EVENTS, FORWARDER_ADDRESS, NAMES, PROTOCOLS, configure
-from clients import PROTOCOLS as CLIENTS, Lost, Place, WebSocket
+from clients import PROTOCOLS as CLIENTS, Lost, Place, Silence, WebSocket
 from server import Fault, Server, wait_until
 
 # The requests that are sent all the time while something happens.
@@ -114,7 +114,10 @@ class Combination:
         self.numbers = itertools.count(1)
         self.sent = []
         self.known = {}
-        self.during = None
+        # Events that have begun, and the one that is under way.
+        self.events, self.during = [], None
+        # The clients that send requests meanwhile.
+        self.busy = []
         self.jobs, self.slow, self.sockets = [], [], []
         self.copies, self.pages = Copies(), Pages()
         self.protocols = [name for name in PROTOCOLS if name in self.on]
@@ -133,15 +136,16 @@ class Combination:
         self.sent.append(sent)
         host = [("Host", ask.host)] if ask.host else []
         fields = [*host, *ask.fields, *known.credentials(self.on, ask.user), ("X-Test-Id", number)]
-        before = self.during
+        during, begun = self.during, len(self.events)
         try:
             sent.response = await client.request(ask.method, ask.path, fields, ask.body, pause)
         except Lost as reason:
-            sent.is_excused = "router death" in (before, self.during) or pause is not None and "router death" in self.on
+            # The kernel or the next router tells each client that the router has died.
+            sent.is_excused = "router death" in (during, *self.events[begun:]) and not isinstance(reason, Silence)
             if not sent.is_excused:
                 raise Fault(f"{client.name}, `{ask.name}` ({number}): lost: {reason}; {self.server.processes()}") from reason
             return sent
-        self.check(client, sent, {before, self.during})
+        self.check(client, sent, {during, *self.events[begun:]})
         return sent
 
     def check(self, client, sent, states):
@@ -283,33 +287,40 @@ class Combination:
 
     # Events.
 
-    async def load(self, protocol, is_kept, done):
-        """Requests one after the other, until `done` is set and each was sent once more."""
+    async def load(self, client, is_kept, begun, done):
+        """Requests one after the other, until `done` is set and each was sent once more. `begun` is set when the first has its response."""
         wanted = [ask for ask in self.asks if ask.name in LOAD]
-        client = self.client(protocol)
         is_last = False
         while not is_last:
             is_last = done.is_set()
             for ask in wanted:
                 await self.send(client, ask)
+                begun.set()
                 if not is_kept:
                     await client.close()
         await client.close()
 
     async def happen(self, event):
         """An event while requests are under way."""
-        done = asyncio.Event()
-        tasks = [asyncio.create_task(self.load(protocol, is_kept, done)) for protocol in self.protocols for is_kept in (True, False)]
-        self.during = event
+        done, tasks, began = asyncio.Event(), [], []
+        self.busy = [self.client(protocol) for protocol in self.protocols for _ in (True, False)]
+        for client, is_kept in zip(self.busy, itertools.cycle((True, False))):
+            began.append(asyncio.Event())
+            tasks.append(asyncio.create_task(self.load(client, is_kept, began[-1], done)))
 
         async def act():
+            for each in began:
+                await each.wait()
+            self.during = event
+            self.events.append(event)
             try:
                 await getattr(self, event.replace(" ", "_").replace("-", "_"))()
             finally:
                 self.during = None
                 done.set()
+        tasks.append(asyncio.create_task(act()))
         try:
-            await asyncio.gather(act(), *tasks)
+            await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
@@ -344,9 +355,13 @@ class Combination:
 
     async def router_death(self):
         router = self.server.pids("tutti: router")
+        connecting = [client.quic for client in self.busy if client.name == "HTTP/3" and client.quic and client.quic.is_connecting]
         for pid in router:
             os.kill(pid, signal.SIGKILL)
         await wait_until(lambda: self.server.pids("tutti: router") and not set(self.server.pids("tutti: router")) & set(router), "another router starts")
+        for each in connecting:
+            # A reset means nothing before the end of the handshake (RFC 9000 §10.3), so that only the client's patience ends it.
+            each.give_up()
         client = self.client(self.protocols[0])
         while True:
             sent = await self.send(client, self.asks[0])

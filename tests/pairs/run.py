@@ -11,6 +11,7 @@ is left alone is printed.
 import argparse
 import asyncio
 import concurrent.futures
+import multiprocessing
 import os
 import shutil
 import signal
@@ -115,7 +116,7 @@ def main():
     parser.add_argument("--only", default="", help="one combination: capabilities, separated by commas")
     parser.add_argument("--triples", action="store_true", help="each three capabilities instead of each two")
     parser.add_argument("--part", default="0/1", help="K/N: each N-th combination, from the K-th on")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="combinations at once")
+    parser.add_argument("--jobs", type=int, default=2 * os.cpu_count(), help="combinations at once, most of which wait for processes")
     parser.add_argument("--list", action="store_true", help="the combinations, without running them")
     parser.add_argument("--no-shrink", action="store_true", help="do not look for the capabilities that a fault needs")
     options = parser.parse_args()
@@ -136,7 +137,8 @@ def run_all(chosen, options):
     etcd = Etcd(folder, programs) if any("fleet roll-out" in row for row in chosen) else None
     url = etcd.url if etcd else ""
     try:
-        with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        # Forked processes would all give away the ports that follow the last one of this process.
+        with concurrent.futures.ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
             running = {pool.submit(run_one, row, folder / f"{at}", programs, url): row for at, row in enumerate(chosen)}
             faults = []
             for each in concurrent.futures.as_completed(running):

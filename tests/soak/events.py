@@ -29,15 +29,19 @@ class Events:
         self.steady_at = self.began + seconds / 2
         self.is_over = threading.Event()
         self.kills, self.done, self.failed = [], {}, []
+        # Each event but the jobs: when it began and ended, and its problem, if there was one.
+        self.history = []
         self.jobs = []
         # An upgrade fails, as it should, if one of its routers is killed.
         self.upgrading = threading.Lock()
         self.threads = []
 
-    def note(self, what, problem=None):
+    def note(self, what, begun, problem=None, **more):
         self.done[what] = self.done.get(what, 0) + 1
         if problem:
             self.failed.append(f"{what}: {problem}")
+        if problem or what != "job":
+            self.history.append({"begun": begun, "at": time.time(), "what": what, "problem": problem, **more})
 
     def every(self, seconds, action):
         def repeat():
@@ -70,8 +74,9 @@ class Events:
     def change_configuration(self):
         name = random.choice([name for name in self.hosts if name not in ("cached", "jobs")])
         value = random.choice([1, 2, {"max": 3, "spare": 1, "idle_timeout": 2}])
+        begun = time.time()
         status, body = self.server.put(f"/config/applications/{name}/processes", value)
-        self.note("change", None if status == 200 else body)
+        self.note("change", begun, None if status == 200 else body, host=name)
 
     def restart_application(self):
         name = random.choice(list(self.hosts))
@@ -79,7 +84,7 @@ class Events:
         status, body = self.server.control_request("GET", f"/control/applications/{name}/restart")
         # A router that was killed meanwhile has not restarted it, and the next one starts it.
         is_explained = any(when > begun - STARTED_WITHIN for when, host in self.kills if host is None)
-        self.note("restart", None if status == 200 or is_explained else body)
+        self.note("restart", begun, None if status == 200 or is_explained else body, host=name)
 
     def kill_worker(self):
         workers = self.processes("application")
@@ -87,37 +92,40 @@ class Events:
             victim = random.choice(workers)
             name = command(victim).split('"')
             if len(name) > 2:
-                self.kill(victim, name[1])
-                self.note("killed worker")
+                self.kill("killed worker", victim, name[1])
 
     def kill_router(self):
         with self.upgrading:
             if time.monotonic() < self.steady_at:
                 for router in self.processes("router")[:1]:
-                    self.kill(router, None)
-                    self.note("killed router")
+                    self.kill("killed router", router, None)
 
-    def kill(self, pid, host):
+    def kill(self, what, pid, host):
         # Before it is done: a client may hear of it first.
-        self.kills.append((time.time(), host))
+        begun = time.time()
+        self.kills.append((begun, host))
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
-            self.kills.pop()
+            self.kills.remove((begun, host))
+        else:
+            self.note(what, begun, pid=pid, host=host)
 
     def upgrade(self):
         with self.upgrading:
             if time.monotonic() >= self.steady_at:
                 return
+            begun = time.time()
             # A router that was just started is not ready to be handed over.
             status, body = wait_until(self.upgraded, 60, "a router that can be handed over")
-            self.note("upgrade", None if status == 200 else body)
+            self.note("upgrade", begun, None if status == 200 else body)
 
     def upgraded(self):
         status, body = self.server.control_request("POST", "/control/upgrade")
         return None if "still starting" in body else (status, body)
 
     def post_job(self):
+        begun = time.time()
         connection = http.client.HTTPConnection(self.server.place.host, self.server.job_port, timeout=30)
         try:
             connection.request("POST", "/jobs.php", b"x" * random.choice((10, 50_000)))
@@ -125,11 +133,11 @@ class Events:
             body = response.read()
             if response.status == 200 or response.status == 202:
                 self.jobs.append(json.loads(body)["id"])
-            self.note("job", None if response.status in (200, 202) else f"{response.status} {body!r}")
+            self.note("job", begun, None if response.status in (200, 202) else f"{response.status} {body!r}")
         except (OSError, http.client.HTTPException) as error:
             # Not accepted, unless a router died meanwhile.
-            if not self.explains(time.time() - 1, time.time(), None, "HTTP/1"):
-                self.note("job", repr(error))
+            if not self.explains(begun, time.time(), None, "HTTP/1"):
+                self.note("job", begun, repr(error))
         finally:
             connection.close()
 

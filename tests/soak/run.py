@@ -29,6 +29,8 @@ from events import Events  # noqa: E402
 from harness.servers import Tutti, free_port  # noqa: E402
 
 DOMAIN = "soak.test"
+# Seconds.
+HEARTBEAT = 0.05
 CLIENTS = {"HTTP/1": 4, "HTTP/2": 3, "HTTP/3": 3, "WebSocket": 3}
 
 
@@ -85,13 +87,33 @@ class Soaked(Tutti):
         assert status == 200, body
 
 
+class Gaps:
+    """The times at which a program did not get to run: the longest one, and each that lasted for a second or more, with its end."""
+
+    def __init__(self):
+        self.longest, self.long = 0.0, []
+
+    def note(self, seconds, at):
+        self.longest = max(self.longest, seconds)
+        if seconds >= 1:
+            self.long.append({"at": at, "seconds": round(seconds, 2)})
+
+    def watch(self, is_over):
+        """Notes the gaps of this program."""
+        last = time.monotonic()
+        while not is_over.wait(HEARTBEAT):
+            now = time.monotonic()
+            self.note(now - last, time.time())
+            last = now
+
+
 class Clients:
     """The program in `client`, and what it has reported."""
 
     def __init__(self, folder, plan):
         run("go", "build", "-o", folder / "client", ".", cwd=HERE / "client")
         (folder / "plan.json").write_text(json.dumps(plan))
-        self.wrong, self.requests = [], {}
+        self.wrong, self.requests, self.gaps = [], {}, Gaps()
         self.program = subprocess.Popen([folder / "client", folder / "plan.json"], stdout=subprocess.PIPE, text=True)
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
@@ -101,6 +123,7 @@ class Clients:
             report = json.loads(line)
             if "requests" in report:
                 self.requests = report["requests"]
+                self.gaps.note(report["gap"], report["at"])
             else:
                 self.wrong.append(report)
 
@@ -160,8 +183,9 @@ def watch(server, clients, events, seconds):
 
 def verdict(server, clients, events, found, at_rest, root):
     """Returns sentences about what is wrong."""
-    unexplained = [report for report in clients.wrong
-                   if not events.explains(report["begun"], report["at"], report["host"].split(".")[0], report["protocol"])]
+    for report in clients.wrong:
+        report["explained"] = events.explains(report["begun"], report["at"], report["host"].split(".")[0], report["protocol"])
+    unexplained = [report for report in clients.wrong if not report["explained"]]
     wrong = [f"{report['protocol']} {report['host']}: {report['wrong']} (begun {report['begun']:.3f}, at {report['at']:.3f})" for report in unexplained]
     wrong += events.failed
     if left := events.undelivered(root / "work/jobs"):
@@ -192,26 +216,33 @@ def main():
         server.start()
         at_rest = readings.read(server, time.monotonic())
         clients = Clients(folder, plan(server, root, languages, talking, options.pause, folder))
+        began = time.time()
         events = Events(server, [*languages, "cached", "jobs"], seconds)
+        gaps = Gaps()
+        watched = threading.Thread(target=gaps.watch, args=(events.is_over,))
+        watched.start()
         try:
             events.start(seconds)
             found = watch(server, clients, events, seconds)
         finally:
             events.stop()
+            watched.join()
             clients.stop()
         wrong, after, grown = verdict(server, clients, events, found, at_rest, root)
         shutil.copy(server.folder / "log", results / "log")
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    explained = len(clients.wrong) - sum(1 for line in wrong if "(begun " in line)
+    explained = sum(report["explained"] for report in clients.wrong)
     result = {"hours": options.hours, "requests": clients.requests, "events": events.done, "jobs": len(events.jobs), "lost with killed processes": explained,
-              "wrong": wrong, "grown_mib": round(grown, 2), "at_rest": at_rest, "after": after, "kills": [host for _, host in events.kills],
-              "steady_at": events.steady_at - events.began, "readings": found}
+              "wrong": wrong, "grown_mib": round(grown, 2), "at_rest": at_rest, "after": after, "history": events.history, "reports": clients.wrong,
+              "gaps": {name: {"longest": round(each.longest, 2), "long": each.long} for name, each in (("clients", clients.gaps), ("events", gaps))},
+              "began": began, "steady_at": events.steady_at - events.began, "readings": found}
     (results / "result.json").write_text(json.dumps(result, indent=1))
     subprocess.run(["/usr/bin/python3", HERE / "plot.py", results / "result.json", results / "soak.svg"], check=False)
     print(f"{clients.count:,} requests, {len(events.jobs):,} jobs, {events.done}; {explained} requests were lost with the process that had them; "
-          f"main, router and controller grew by {grown:.1f} MiB; {len(wrong)} wrong")
+          f"main, router and controller grew by {grown:.1f} MiB; {len(wrong)} wrong; "
+          f"the clients did not get to run for up to {clients.gaps.longest:.1f} s")
     for line in wrong[:30]:
         print(f"  {line}")
     sys.exit(1 if wrong else 0)

@@ -258,6 +258,7 @@ impl Supervisor {
     /// A router has ended: the change that it was preparing is lost, and its questions can go to another.
     pub(super) fn router_lost(&mut self, pid: i32, how: &str) {
         self.holdings.rights.remove(&pid);
+        self.lead_datagrams(self.holdings.sockets.bank());
         if self
             .pending
             .change

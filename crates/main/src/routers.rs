@@ -59,6 +59,14 @@ impl Supervisor {
         Ok(router)
     }
 
+    /// Has the kernel give new clients of HTTP/3 to the router of this bank, and the packets of others to the router of their connection.
+    pub(super) fn lead_datagrams(&mut self, bank: u8) {
+        let read = self.holdings.rights.values().map(|rights| rights.bank);
+        if let Err(error) = self.holdings.sockets.turn_to(bank, read) {
+            self.log(Level::Alert, &error.to_string());
+        }
+    }
+
     pub(super) fn send_to_router(&mut self, pid: i32, message: &ToRouter) {
         let router = self.router(pid);
         if let Some(Err(error)) = router.map(|router| router.send(message, Vec::new())) {

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 
 use tutti_protocol::BindAddress;
 use tutti_sys::listen::{ListenOptions, SocketName, listen, set_backlog, set_port_sharing};
-use tutti_sys::port_group::{BANKS, bind_group, steer};
+use tutti_sys::port_group::{BANKS, Banks, bind_group, steer};
 use tutti_sys::spawn::inherited;
 
 use super::handover::{DatagramUse, FileIdentity, HandedDatagrams, HandedSocket};
@@ -62,8 +62,8 @@ pub(super) struct Sockets {
     dashboard: HashSet<BindAddress>,
     /// UDP sockets.
     datagrams: HashMap<SocketAddr, HeldDatagrams>,
-    /// The bank of the router that gets new clients.
-    bank: u8,
+    /// The banks that routers have, and the one whose router gets new clients.
+    banks: Banks,
 }
 
 /// Why a socket is not available, and the remedy.
@@ -177,7 +177,7 @@ impl Sockets {
             hint: datagrams_hint(address, &error),
         })?;
         if purpose == DatagramUse::Quic {
-            steer_all(&sockets, self.bank).map_err(|error| BindError {
+            steer_all(&sockets, self.banks).map_err(|error| BindError {
                 message: error.to_string(),
                 hint: Some(
                     "HTTP/3 needs a kernel that can distribute datagrams: Linux 4.6 or later"
@@ -190,15 +190,15 @@ impl Sockets {
 
     /// Returns the bank of the router that gets new clients.
     pub(super) fn bank(&self) -> u8 {
-        self.bank
+        self.banks.current
     }
 
-    /// From now on the router of this bank gets new clients.
-    pub(super) fn turn_to(&mut self, bank: u8) -> io::Result<()> {
-        self.bank = bank;
+    /// From now on the router of this bank gets new clients, and there are routers for these banks, too.
+    pub(super) fn turn_to(&mut self, bank: u8, read: impl Iterator<Item = u8>) -> io::Result<()> {
+        self.banks = Banks::new(bank, read);
         let groups = self.datagrams.values();
         let mut of_quic = groups.filter(|held| held.purpose == DatagramUse::Quic);
-        of_quic.try_for_each(|held| steer_all(&held.sockets, bank))
+        of_quic.try_for_each(|held| steer_all(&held.sockets, self.banks))
     }
 
     /// True if there are UDP sockets at `address`.
@@ -389,9 +389,9 @@ fn file_of(place: &BindAddress) -> Option<FileIdentity> {
     Some((found.dev(), found.ino()))
 }
 
-fn steer_all(sockets: &[OwnedFd], bank: u8) -> io::Result<()> {
+fn steer_all(sockets: &[OwnedFd], banks: Banks) -> io::Result<()> {
     match sockets.first() {
-        Some(first) => steer(first, sockets.len() / usize::from(BANKS), bank),
+        Some(first) => steer(first, sockets.len() / usize::from(BANKS), banks),
         None => Ok(()),
     }
 }

@@ -42,7 +42,8 @@ impl Supervisor {
         self.holdings.files = handover.files.iter().cloned().collect();
         self.holdings.quic_secret.clone_from(&handover.quic_secret);
         let bank = handover.router.as_ref().map_or(0, |router| router.bank);
-        self.holdings.sockets.turn_to(bank)?;
+        let retired = handover.retired.iter().map(|router| router.bank);
+        self.holdings.sockets.turn_to(bank, retired)?;
         for sockets in &handover.datagrams {
             self.holdings.sockets.adopt_datagrams(sockets)?;
         }
@@ -151,9 +152,7 @@ impl Supervisor {
         self.holdings.grants = successors.grants;
         let rights = self.holdings.rights.get(&successors.router.pid());
         let bank = rights.map_or(0, |rights| rights.bank);
-        if let Err(error) = self.holdings.sockets.turn_to(bank) {
-            self.log(Level::Alert, &error.to_string());
-        }
+        self.lead_datagrams(bank);
         if let Some(id) = asked {
             self.answer(id, Vec::new());
         }

@@ -42,8 +42,16 @@ pub struct QuicEndpoint<S> {
     shared: Rc<Shared>,
     /// The number of its socket among those of the listener.
     number: usize,
-    /// New connections are refused; the endpoint ends with its last connection.
-    is_closing: Cell<bool>,
+    newcomers: Cell<Newcomers>,
+}
+
+/// The treatment of new clients. An endpoint that accepts none ends with its last connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Newcomers {
+    Accepted,
+    Refused,
+    /// Another process serves them: it gets the packets that they send again.
+    Ignored,
 }
 
 impl<S: QuicServer> QuicEndpoint<S> {
@@ -79,7 +87,7 @@ impl<S: QuicServer> QuicEndpoint<S> {
             server: RefCell::new(Rc::new(server)),
             shared: Rc::new(shared),
             number,
-            is_closing: Cell::new(false),
+            newcomers: Cell::new(Newcomers::Accepted),
         }))
     }
 
@@ -97,14 +105,24 @@ impl<S: QuicServer> QuicEndpoint<S> {
 
     /// Refuses new connections from now on.
     pub fn close(&self) {
-        self.is_closing.set(true);
+        self.leave_newcomers(Newcomers::Refused);
+    }
+
+    /// Ignores new connections from now on, because the kernel gives their packets to another process. A refusal would end those whose first
+    /// packet arrived here before; without a response they send it again (RFC 9002 §6.2).
+    pub fn hand_over(&self) {
+        self.leave_newcomers(Newcomers::Ignored);
+    }
+
+    fn leave_newcomers(&self, newcomers: Newcomers) {
+        self.newcomers.set(newcomers);
         self.shared.wake();
     }
 
     /// Accepts new connections again, for this listener.
     pub fn reopen(&self, server: S) {
         self.server.replace(Rc::new(server));
-        self.is_closing.set(false);
+        self.newcomers.set(Newcomers::Accepted);
     }
 
     /// True if it serves one of these sockets.
@@ -121,7 +139,8 @@ impl<S: QuicServer> QuicEndpoint<S> {
         self.shared.waker.replace(Some(cx.waker().clone()));
         self.shared.wake_blocked(cx);
         for _ in 0..BATCHES {
-            if self.is_closing.get() && self.shared.connections.borrow().is_empty() {
+            let is_closing = self.newcomers.get() != Newcomers::Accepted;
+            if is_closing && self.shared.connections.borrow().is_empty() {
                 return Poll::Ready(Ok(()));
             }
             // Collected first: connections send through the socket, which is borrowed here.
@@ -177,9 +196,13 @@ impl<S: QuicServer> QuicEndpoint<S> {
         let mut answer = Vec::new();
         let state = &self.shared.state;
         let handshakes = self.shared.handshakes.get();
-        if self.is_closing.get() || handshakes >= MOST_HANDSHAKES {
-            let transmit = state.borrow_mut().refuse(incoming, &mut answer);
-            return self.shared.answer(&transmit, &answer);
+        match self.newcomers.get() {
+            Newcomers::Ignored => return state.borrow_mut().ignore(incoming),
+            Newcomers::Accepted if handshakes < MOST_HANDSHAKES => {}
+            Newcomers::Accepted | Newcomers::Refused => {
+                let transmit = state.borrow_mut().refuse(incoming, &mut answer);
+                return self.shared.answer(&transmit, &answer);
+            }
         }
         let server = self.server();
         let listener = server.listener();

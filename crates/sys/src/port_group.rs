@@ -49,14 +49,43 @@ fn bind(address: SocketAddr, shares: bool) -> io::Result<OwnedFd> {
 /// A group has the sockets of so many generations of the process that reads them: each has a bank of its own.
 pub const BANKS: u8 = 4;
 
-/// Sets the rule for the sockets that share the port of this one: [`BANKS`] banks of so many, of which `bank` gets the first packets of new
-/// connections. The others go to the bank that the third byte of the connection id says.
+/// The way of datagrams to the banks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Banks {
+    /// The one that gets the first packets of new connections.
+    pub current: u8,
+    /// Those that a process reads, as bits. Packets of the connections of another one go to `current`, whose process answers them: they would
+    /// lie there unread, and their clients would not learn that their connections have ended.
+    read: u8,
+}
+
+impl Banks {
+    /// New connections get `current`; processes read it and these.
+    pub fn new(current: u8, read: impl Iterator<Item = u8>) -> Self {
+        let current = current % BANKS;
+        let read = read.fold(1 << current, |bits, bank| bits | (1 << (bank % BANKS)));
+        Self { current, read }
+    }
+
+    /// For each bank, two bits with the one that gets its packets.
+    fn packed(self) -> u32 {
+        let get = |bank: u8| match (self.read >> bank) & 1 {
+            0 => self.current,
+            _ => bank,
+        };
+        (0..BANKS).fold(0, |packed, bank| {
+            packed | (u32::from(get(bank)) << (2 * bank))
+        })
+    }
+}
+
+/// Sets the rule for the sockets that share the port of this one: [`BANKS`] banks of so many. The third byte of a connection id says the bank.
 ///
 /// # Errors
 /// The kernel has no such rules: it goes by addresses then.
-pub fn steer(socket: &OwnedFd, count: usize, bank: u8) -> io::Result<()> {
+pub fn steer(socket: &OwnedFd, count: usize, banks: Banks) -> io::Result<()> {
     let count = u32::try_from(count.max(1)).unwrap_or(u32::MAX);
-    let rule = rule(count, u32::from(bank % BANKS));
+    let rule = rule(count, banks);
     let program = libc::sock_fprog {
         len: rule.len() as u16,
         filter: rule.as_ptr().cast_mut(),
@@ -79,10 +108,11 @@ pub fn steer(socket: &OwnedFd, count: usize, bank: u8) -> io::Result<()> {
 
 /// In a packet with a long head the id of the receiver is behind flags, version and its own length; in others behind the flags. The id of
 /// the first kinds with a long head (Initial, 0-RTT) may be the client's choice, that of a Handshake packet never is (RFC 9000 §17, §7.2).
-fn rule(count: u32, bank: u32) -> [libc::sock_filter; 23] {
+fn rule(count: u32, banks: Banks) -> [libc::sock_filter; 27] {
     use libc::{
-        BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_JA, BPF_JEQ, BPF_JMP,
-        BPF_JSET, BPF_K, BPF_LD, BPF_MISC, BPF_MOD, BPF_MUL, BPF_RET, BPF_TAX, BPF_X,
+        BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_JA, BPF_JEQ, BPF_JMP,
+        BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LSH, BPF_MEM, BPF_MISC, BPF_MOD, BPF_MUL, BPF_RET,
+        BPF_RSH, BPF_ST, BPF_TAX, BPF_X,
     };
     const LONG_HEAD: u32 = 0x80;
     const KIND: u32 = 0x30;
@@ -96,37 +126,41 @@ fn rule(count: u32, bank: u32) -> [libc::sock_filter; 23] {
     };
     let and = |k| one(BPF_ALU | BPF_AND | BPF_K, 0, 0, k);
     let modulo = one(BPF_ALU | BPF_MOD | BPF_K, 0, 0, count);
-    let times = one(BPF_ALU | BPF_MUL | BPF_K, 0, 0, count);
     let byte = |at| one(BPF_LD | BPF_B | BPF_ABS, 0, 0, at);
     let half = |at| one(BPF_LD | BPF_H | BPF_ABS, 0, 0, at);
-    let keep = one(BPF_MISC | BPF_TAX, 0, 0, 0);
+    let keep = one(BPF_ST, 0, 0, 0);
     let answer = one(BPF_RET | BPF_A, 0, 0, 0);
+    let current = u32::from(banks.current);
     [
         byte(0),
-        one(BPF_JMP | BPF_JSET | BPF_K, 0, 13, LONG_HEAD),
+        one(BPF_JMP | BPF_JSET | BPF_K, 0, 11, LONG_HEAD),
         and(KIND),
         one(BPF_JMP | BPF_JEQ | BPF_K, 4, 0, HANDSHAKE),
         // A first packet: the bank of this moment.
         half(6),
         modulo,
-        one(BPF_ALU | BPF_ADD | BPF_K, 0, 0, bank * count),
+        one(BPF_ALU | BPF_ADD | BPF_K, 0, 0, current * count),
         answer,
         // A Handshake packet.
-        byte(8),
-        and(BANK),
-        times,
-        keep,
         half(6),
         modulo,
-        one(BPF_JMP | BPF_JA, 0, 0, 6),
-        // A short head.
-        byte(3),
-        and(BANK),
-        times,
         keep,
+        byte(8),
+        one(BPF_JMP | BPF_JA, 0, 0, 4),
+        // A short head.
         half(1),
-        // `JA` leads behind this one: it has been done there.
         modulo,
+        keep,
+        byte(3),
+        // Both: the two bits of the id's bank.
+        and(BANK),
+        one(BPF_ALU | BPF_LSH | BPF_K, 0, 0, 1),
+        one(BPF_MISC | BPF_TAX, 0, 0, 0),
+        one(BPF_LD | BPF_IMM, 0, 0, banks.packed()),
+        one(BPF_ALU | BPF_RSH | BPF_X, 0, 0, 0),
+        and(BANK),
+        one(BPF_ALU | BPF_MUL | BPF_K, 0, 0, count),
+        one(BPF_LDX | BPF_MEM, 0, 0, 0),
         one(BPF_ALU | BPF_ADD | BPF_X, 0, 0, 0),
         answer,
     ]
@@ -139,14 +173,14 @@ mod tests {
 
     use super::*;
 
-    /// Banks of so many sockets, of which this one gets new connections.
-    fn group(count: usize, bank: u8) -> (Vec<UdpSocket>, SocketAddr) {
+    /// Banks of so many sockets.
+    fn group(count: usize, banks: Banks) -> (Vec<UdpSocket>, SocketAddr) {
         let free = UdpSocket::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap();
         let sockets = bind_group(free, count * usize::from(BANKS), false).unwrap();
-        steer(&sockets[0], count, bank).unwrap();
+        steer(&sockets[0], count, banks).unwrap();
         let sockets = sockets.into_iter().map(UdpSocket::from);
         let sockets = sockets.inspect(|one| one.set_nonblocking(false).unwrap());
         (sockets.collect(), free)
@@ -154,8 +188,10 @@ mod tests {
 
     #[test]
     fn datagrams_go_where_their_connection_is() {
-        for current in 0..BANKS {
-            let (sockets, address) = group(3, current);
+        let all = (0..BANKS).map(|current| (current, 0..BANKS));
+        let first_two = (0..BANKS).map(|current| (current, 0..2));
+        for (current, read) in all.chain(first_two) {
+            let (sockets, address) = group(3, Banks::new(current, read.clone()));
             for socket in &sockets {
                 socket
                     .set_read_timeout(Some(Duration::from_secs(10)))
@@ -169,7 +205,9 @@ mod tests {
                 let short = [&[0x40], &id[..], &[number]].concat();
                 let long = |flags| [&[flags, 0, 0, 0, 1, 8], &id[..], &[number]].concat();
                 let place = (0x1200 + usize::from(number)) % 3;
-                let own = place + 3 * usize::from((number / 3) % BANKS);
+                let bank = (number / 3) % BANKS;
+                let reads = if read.contains(&bank) { bank } else { current };
+                let own = place + 3 * usize::from(reads);
                 let new = place + 3 * usize::from(current);
                 for (sent, place) in [
                     (short, own),

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use tutti_e2e::documents::chapter;
-use tutti_e2e::http3::{Http3Client, PendingRequest};
-use tutti_e2e::http3_raw::{Field, Frame, Frames, Raw, frame, section};
+use tutti_e2e::http3::{Http3Client, PendingRequest, endpoint};
+use tutti_e2e::http3_raw::{Field, Frame, Frames, Outcome, Raw, frame, head, section};
 use tutti_e2e::http3_site::{bare, configuration as config, large, listeners, run, site, sum};
 use tutti_e2e::java::JavaSite;
 use tutti_e2e::lossy::{Passes, Way};
 use tutti_e2e::python::environment;
 use tutti_e2e::{echo, external, hundred_files, tls};
+use tutti_sys::port_group::{Banks, bind_group, steer};
 use tutti_testkit::{Server, wait_until};
 
 async fn serves(server: &Server) {
@@ -339,6 +340,68 @@ fn an_upgrade_loses_no_answer() {
     });
 }
 
+/// The former router reads first packets that came before the kernel gave them to the next one. It refused them, and the clients gave up.
+///
+/// The packet is given to the former router after its last client has been led away, as if the thread had not read it until then.
+#[test]
+fn a_first_packet_that_the_former_router_reads_is_sent_again_to_the_next_one() {
+    let server = site(&json!(true));
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let joined = bind_group(server.address(), 1, true).unwrap().remove(0);
+    // All first packets to the first socket of the first router, or to those of the second one.
+    let lead_to_former = || steer(&joined, 1, Banks::new(0, 0..1)).unwrap();
+    let lead_to_next = || steer(&joined, processors.min(64), Banks::new(1, 0..1)).unwrap();
+    run(async {
+        lead_to_former();
+        // The router keeps the socket for a request that does not end.
+        let (kept, _body) = begun_upload(&server).await;
+        std::thread::scope(|scope| {
+            scope.spawn(|| server.upgrade()).join().unwrap();
+        });
+        let get = head("GET", "/page", &[]);
+        while let Outcome::Answered(_) = kept.send(&get, None, &[]).await {}
+
+        let (front, back) = (local_socket().await, local_socket().await);
+        back.connect(server.address()).await.unwrap();
+        let endpoint = endpoint(false);
+        let connecting = endpoint.connect(front.local_addr().unwrap(), "localhost");
+        let mut first = [0; 2048];
+        let (length, client) = front.recv_from(&mut first).await.unwrap();
+        lead_to_former();
+        back.send(&first[..length]).await.unwrap();
+        lead_to_next();
+        let connected = tokio::select! {
+            connected = connecting.unwrap() => connected,
+            () = relay(&front, &back, client) => unreachable!(),
+        };
+        assert!(connected.is_ok(), "{connected:?}");
+    });
+}
+
+/// A connection with a request whose body goes on.
+async fn begun_upload(server: &Server) -> (Raw, (quinn::SendStream, quinn::RecvStream)) {
+    let raw = Raw::connect(server.port()).await;
+    let (mut sending, receiving) = raw.quic.open_bi().await.unwrap();
+    let post = frame(1, &section(&head("POST", "/digest.php", &[])));
+    sending.write_all(&post).await.unwrap();
+    (raw, (sending, receiving))
+}
+
+/// Passes the datagrams of this client and of the server that `back` is connected to.
+async fn relay(front: &tokio::net::UdpSocket, back: &tokio::net::UdpSocket, client: SocketAddr) {
+    let (mut asked, mut answered) = ([0; 2048], [0; 2048]);
+    loop {
+        tokio::select! {
+            come = front.recv_from(&mut asked) => back.send(&asked[..come.unwrap().0]).await.unwrap(),
+            come = back.recv(&mut answered) => front.send_to(&answered[..come.unwrap()], client).await.unwrap(),
+        };
+    }
+}
+
+async fn local_socket() -> tokio::net::UdpSocket {
+    tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap()
+}
+
 /// The things that clients have done while the server is upgraded.
 #[derive(Default)]
 struct Done {
@@ -525,6 +588,27 @@ fn a_router_that_dies_is_noticed_at_once() {
             }
         });
         assert!(matches!(outcome.await, Ok(quinn::ConnectionError::Reset)));
+        serves(&server).await;
+    });
+}
+
+#[test]
+fn the_death_of_a_former_router_is_noticed_at_once() {
+    let server = site(&json!(true));
+    run(async {
+        let (kept, (mut body, _response)) = begun_upload(&server).await;
+        let former = server.router();
+        std::thread::scope(|scope| {
+            scope.spawn(|| server.upgrade()).join().unwrap();
+        });
+        tutti_sys::signal::send(former, libc::SIGKILL).unwrap();
+        wait_until("the former router is gone", || {
+            !server.pids("tutti: router").contains(&former)
+        });
+        // Its packets are for a socket that only the killed router has read.
+        body.write_all(&frame(0, b"more")).await.unwrap();
+        let end = tokio::time::timeout(Duration::from_secs(20), kept.quic.closed()).await;
+        assert!(matches!(end, Ok(quinn::ConnectionError::Reset)), "{end:?}");
         serves(&server).await;
     });
 }

@@ -2,7 +2,9 @@
 // each response with the one that is due, and prints the differences.
 //
 // client PLAN.json: the plan is what `Plan` says. It ends with what has begun at SIGTERM. Lines of JSON on standard output:
-// {"at": UNIX TIME, "host": …, "protocol": …, "wrong": …} for each wrong response, and {"at": …, "requests": {"PROTOCOL HOST": COUNT}} each second.
+// {"at": UNIX TIME, "host": …, "protocol": …, "wrong": …} for each wrong response, and {"at": …, "requests": {"PROTOCOL HOST": COUNT}, "gap": …}
+// each second: the gap is the largest number of seconds between two heartbeats since the line before, which shows how long the machine had no
+// time for this program.
 package main
 
 import (
@@ -58,7 +60,10 @@ var (
 	output   = json.NewEncoder(os.Stdout)
 	printing sync.Mutex
 	counts   = map[string]int{}
+	gap      time.Duration
 )
+
+const heartbeat = 50 * time.Millisecond
 
 func now() float64 { return float64(time.Now().UnixNano()) / 1e9 }
 
@@ -78,7 +83,19 @@ func count(protocol, host string) {
 func printCounts() {
 	printing.Lock()
 	defer printing.Unlock()
-	output.Encode(map[string]any{"at": now(), "requests": counts})
+	output.Encode(map[string]any{"at": now(), "requests": counts, "gap": gap.Seconds()})
+	gap = 0
+}
+
+func beat(isOver func() bool) {
+	for last := time.Now(); !isOver(); {
+		time.Sleep(heartbeat)
+		passed := time.Since(last)
+		last = last.Add(passed)
+		printing.Lock()
+		gap = max(gap, passed)
+		printing.Unlock()
+	}
 }
 
 // transport is what one client keeps its connections in. All hosts are at one address.
@@ -183,7 +200,9 @@ func talk(host string, random *rand.Rand, isOver func() bool) error {
 		return err
 	}
 	defer connection.Close()
-	connection.SetDeadline(time.Now().Add(patience))
+	// For each message, since a conversation may take longer.
+	wait := func() { connection.SetDeadline(time.Now().Add(patience)) }
+	wait()
 	socket, err := websocket.NewClient(config, connection)
 	if err != nil {
 		return err
@@ -192,6 +211,7 @@ func talk(host string, random *rand.Rand, isOver func() bool) error {
 		if isOver() {
 			break
 		}
+		wait()
 		text := strings.Repeat("x", random.Intn(100))
 		if err := websocket.Message.Send(socket, text); err != nil {
 			return err
@@ -205,6 +225,7 @@ func talk(host string, random *rand.Rand, isOver func() bool) error {
 		}
 		time.Sleep(time.Duration(random.Intn(2*plan.Pause+1)) * time.Millisecond)
 	}
+	wait()
 	return socket.Close()
 }
 
@@ -261,6 +282,7 @@ func main() {
 			}()
 		}
 	}
+	go beat(isOver)
 	go func() {
 		for !isOver() {
 			time.Sleep(time.Second)

@@ -141,6 +141,24 @@ fn a_client_that_cannot_be_taken_is_refused() {
     }
 }
 
+/// A client whose first packet arrived while an upgrade led the next ones to another process was refused there, and gave up.
+#[test]
+fn a_client_that_another_process_serves_gets_no_answer() {
+    let mut world = World::connected(LIMITS);
+    world.hand_over();
+    world.connect(limits(1000));
+    world.send_to_server();
+    world.serve();
+    assert!(sent_to_clients().is_empty());
+    assert_eq!(world.site.connections.get(), 1);
+    // The existing connections continue.
+    world.client().get();
+    world.request();
+    // It sends the packet again, which would be the other process's: the endpoint stands for that one from now on.
+    world.reopen();
+    world.until(|world| world.clients[1].is_connected.then_some(()));
+}
+
 #[test]
 fn a_full_socket_is_waited_for() {
     let mut world = World::connected(LIMITS);

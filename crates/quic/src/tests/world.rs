@@ -287,6 +287,11 @@ impl World {
         self.endpoint.close();
     }
 
+    /// Leaves new clients to another process.
+    pub(super) fn hand_over(&self) {
+        self.endpoint.hand_over();
+    }
+
     /// Opens a listener on the same socket.
     pub(super) fn reopen(&self) {
         self.endpoint.reopen(Entrance(Rc::clone(&self.site)));

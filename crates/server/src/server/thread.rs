@@ -60,11 +60,16 @@ struct Runner {
 }
 
 impl Runner {
-    fn leave_datagrams(&mut self, is_left: impl Fn(&QuicEndpoint<Entrance>) -> bool) {
+    /// Accepts no new clients of HTTP/3 where `is_left` is true; `leave` says so to the endpoint.
+    fn leave_datagrams(
+        &mut self,
+        is_left: impl Fn(&QuicEndpoint<Entrance>) -> bool,
+        leave: fn(&QuicEndpoint<Entrance>),
+    ) {
         self.leaving.retain(|endpoint| endpoint.strong_count() > 0);
         let left = self.endpoints.extract_if(.., |endpoint| is_left(endpoint));
         self.leaving.extend(left.map(|endpoint| {
-            endpoint.close();
+            leave(&endpoint);
             Rc::downgrade(&endpoint)
         }));
         self.local.connections.wake_all();
@@ -124,7 +129,11 @@ impl Runner {
 
     async fn drain(&mut self) {
         let was_draining = self.local.draining.replace(true);
-        self.leave_datagrams(|_| true);
+        let leave: fn(&QuicEndpoint<Entrance>) = match self.local.drains_gently() {
+            true => QuicEndpoint::hand_over,
+            false => QuicEndpoint::close,
+        };
+        self.leave_datagrams(|_| true, leave);
         self.leave_closed();
         for (_, accepting) in self.accepting.drain() {
             accepting.end(&self.local).await;
@@ -160,7 +169,7 @@ impl Runner {
                     self.datagrams.extend(taken);
                 }
                 Some(Command::LeaveDatagrams(ports)) => {
-                    self.leave_datagrams(|endpoint| endpoint.is_of(&ports));
+                    self.leave_datagrams(|endpoint| endpoint.is_of(&ports), QuicEndpoint::close);
                 }
                 Some(Command::Unlisten(through)) => self.unlisten(through).await,
                 Some(Command::Refresh) => local.prune_upstreams(),
