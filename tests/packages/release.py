@@ -267,6 +267,31 @@ class Refusals(unittest.TestCase):
         self.assertIn("the signature is not that of the public key in packaging/install.sh", done.stderr)
 
 
+class FromSource(unittest.TestCase):
+    """A build on another system than Debian."""
+
+    def asked(self, programs, *purposes):
+        folder = Path(tempfile.mkdtemp(dir=fixture.work))
+        for name in programs:
+            (folder / name).symlink_to(shutil.which(name) or "/bin/true")
+        return subprocess.run([ROOT / "packaging/install-deps", *purposes], env={"PATH": str(folder)}, capture_output=True, text=True, check=False)
+
+    def test_what_is_missing_is_said_and_nothing_is_installed(self):
+        shell = ["bash", "sh", "env", "dirname", "sed", "cat"]
+        done = self.asked([*shell, "gcc", "make", "pkg-config"])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("this is no Debian", done.stderr)
+        for missing in ("cargo (Rust", "php-config", "PHP's header sapi/embed/php_embed.h", "javac", "mvn"):
+            self.assertIn(f"\n  {missing}", done.stderr)
+        self.assertNotIn("\n  gcc", done.stderr)
+        done = self.asked(shell, "test")
+        self.assertEqual((done.returncode, "`test` needs Debian 12 or 13" in done.stderr), (1, True), done.stderr)
+
+    def test_a_system_that_has_all_can_build(self):
+        done = self.asked(["bash", "sh", "env", "dirname", "sed", "cat", "gcc", "make", "pkg-config", "php", "php-config", "cargo"], "server")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
 class Contents(unittest.TestCase):
     def setUp(self):
         self.release = fixture.dist / "release"
