@@ -377,7 +377,8 @@ release: ## dist/release: all that is published of VERSION, signed with KEY or U
 	$(if $(UNSIGNED),,@packaging/install-deps release)
 	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
-	packaging/reproducible $(MAKE) --no-print-directory packages VERSION=
+	rm -rf $(addprefix $(DIST)/,rpm apk tar)
+	if $(PUT_TOGETHER) --portable; then packaging/reproducible $(MAKE) --no-print-directory packages VERSION=; fi
 	rm -rf $(DIST)/images $(DIST)/tutti-image.tar
 	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images ARCHIVES=$(DIST)/images)
 	packaging/reproducible $(MAKE) --no-print-directory chart
