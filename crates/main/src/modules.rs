@@ -121,12 +121,19 @@ impl<'a> Search<'a> {
                     }
                     modules.extend(described);
                 }
-                Err(reason) => {
-                    log(
+                Err(reason) => match missing_library(&reason) {
+                    Some(library) => log(
+                        Level::Info,
+                        &format!(
+                            "module \"{}\" is left out: this system has no {library}",
+                            path.display()
+                        ),
+                    ),
+                    None => log(
                         Level::Error,
                         &format!("module \"{}\" cannot be used: {reason}", path.display()),
-                    );
-                }
+                    ),
+                },
             }
         }
         modules
@@ -257,6 +264,15 @@ fn read_description(asked: HostProbe) -> Result<Vec<LanguageModule>, String> {
     Ok(modules)
 }
 
+/// The library without which the loader did not start a host. The archive for any Linux has hosts of several versions of a language, and a system
+/// the libraries of one.
+fn missing_library(reason: &str) -> Option<&str> {
+    // The words of glibc's loader, which it does not translate.
+    let (_, rest) = reason.split_once("error while loading shared libraries: ")?;
+    let (library, _) = rest.split_once(": cannot open shared object file")?;
+    Some(library)
+}
+
 /// Reads the current content of the pipe: a grandchild may hold the other end open forever.
 fn read_available(pipe: io::PipeReader) -> String {
     use std::os::fd::AsFd;
@@ -300,6 +316,11 @@ mod tests {
             "e-several",
             r#"echo '{"type":"one","version":"3","also":["two"]}'"#,
         );
+        script(
+            &modules,
+            "f-elsewhere",
+            "echo \"$0: error while loading shared libraries: liblanguage.so.1: cannot open shared object file: No such file or directory\" >&2; exit 127",
+        );
         std::fs::write(modules.join("d-data"), "not executable").unwrap();
 
         let found = Search::new(None).run(&modules, |level, message| log.line(level, message));
@@ -327,6 +348,16 @@ mod tests {
         );
         assert!(text.contains("printed `hello`"), "{text}");
         assert!(!text.contains("d-data"), "{text}");
+        let left_out: Vec<_> = text
+            .lines()
+            .filter(|line| line.contains("f-elsewhere"))
+            .collect();
+        assert_eq!(left_out.len(), 1, "{text}");
+        assert!(
+            left_out[0].contains("[info]")
+                && left_out[0].ends_with("is left out: this system has no liblanguage.so.1"),
+            "{text}"
+        );
     }
 
     #[test]
