@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_port_that_is_taken_is_refused() {
-        let (_sockets, address) = group(2, 0);
+        let (_sockets, address) = group(2, Banks::default());
         let error = bind_group(address, 2, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(bind_group(address, 2, true).is_ok());
