@@ -70,7 +70,7 @@ const PRIVATE_TOUCHED: u32 = 4;
 /// The request opens a WebSocket: it may be answered 101.
 const PRIVATE_WEBSOCKET: u32 = 8;
 
-/// Whether a worker takes requests, as it reports itself.
+/// The answer of a worker to whether it takes requests; any process of the application can write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// It has not begun to, or has written a value without a meaning.
