@@ -51,12 +51,13 @@ async fn follow_once<F: Follower>(
 ) -> Result<Infallible, FleetStoreError> {
     let mut following = store.follow(prefix).await?;
     let mut entries = following.next().await?;
-    backoff.reset();
     // Not the member that the store is connected to now, because another call may have switched.
     follower.found(following.server());
     loop {
+        let pause = follower.process(&entries).await?;
+        backoff.reset();
         // `next` can be cancelled: what has arrived is returned by the next call.
-        entries = match follower.process(&entries).await? {
+        entries = match pause {
             None => following.next().await?,
             Some(pause) => match timeout(pause, following.next()).await {
                 Ok(next) => next?,
