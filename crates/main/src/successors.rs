@@ -195,6 +195,7 @@ impl Supervisor {
             router.process.kill();
             self.holdings.children.kill_of(router.pid());
             self.holdings.rights.remove(&router.pid());
+            self.lead_datagrams(self.holdings.sockets.bank());
         }
         self.go_back_to(previous, upgrade.asked, reason);
     }
