@@ -280,7 +280,7 @@ gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-tutti
 END
     # shellcheck disable=SC2046
     manage dnf install -y --refresh $(packages | sed "s/\$/-$(named "$version")/")
-    say "Languages are packages of their own: dnf search tutti- (PHP, Python, Perl and Ruby: in the container images)"
+    say "Languages are packages of their own: dnf search tutti- (PHP, Perl and Ruby: in the container images)"
     [ -n "$old" ] || say "Start the server, now and with the system: systemctl enable --now tutti"
 }
 
@@ -343,6 +343,9 @@ integrate() {
     fi
     if has systemctl; then
         put /usr/local/lib/systemd/system/tutti.service <"$place/current/tutti.service"
+    fi
+    # A container may have systemd's programs, and run without it.
+    if has systemctl && [ -d /run/systemd/system ]; then
         manage systemctl daemon-reload
         start="systemctl enable --now tutti"
     else
@@ -391,7 +394,7 @@ install_tar() {
     say "Installed: $prefix/bin/tutti is version $version."
     start="$prefix/bin/tuttid"
     [ "$(id -u)" -ne 0 ] || integrate
-    [ -n "$old" ] || say "Start the server: $start (PHP, Python, Perl and Ruby: in the container images)"
+    [ -n "$old" ] || say "Start the server: $start (PHP, Perl and Ruby: in the container images)"
     [ -z "$old" ] || [ "$old" = "$version" ] || say "A server that runs continues with $old until you run: $prefix/bin/tutti upgrade. Then you may remove $place/$old."
     case ":$PATH:" in
         *":$prefix/bin:"*) ;;

@@ -327,7 +327,8 @@ class Refusals(unittest.TestCase):
         noting.chmod(0o755)
         for suite, is_built in [("bookworm", True), ("trixie", False)]:
             dist = fixture.work / suite
-            shutil.copytree(fixture.dist / "packages", dist / "packages")
+            shutil.copytree(fixture.dist / "tar", dist / "packages")
+            fixture.release(fixture.clone, fixture.dist, "--unsigned", "--provenance", dist / f"packages/tutti-{VERSION}-other.provenance.json", key=False)
             # It is from an earlier `make packages`.
             (dist / "rpm").mkdir()
             (dist / f"rpm/tutti-{VERSION}-1.x86_64.rpm").touch()
@@ -432,9 +433,8 @@ class Contents(unittest.TestCase):
         dist = fixture.work / "elsewhere/dist"
         if (fixture.dist / "images").exists():
             shutil.copytree(fixture.dist / "images", dist / "images")
-        (dist / "packages").mkdir(parents=True)
-        for name in (f"packages/{archive_of(Path()).name}", f"tutti-{VERSION}.tgz"):
-            shutil.copy(fixture.dist / name, dist / name)
+        shutil.copytree(fixture.dist / "tar", dist / "tar")
+        shutil.copy(fixture.dist / f"tutti-{VERSION}.tgz", dist)
         environment = {**os.environ, "TZ": "Asia/Kathmandu", "LC_ALL": "POSIX"}
         run("sh", "-c", 'umask 077 && exec "$@"', "sh", elsewhere / "packaging/release", VERSION, "--dist", dist, "--key", fixture.key, env=environment)
         for one in self.release.iterdir():
@@ -779,6 +779,11 @@ class Installation(unittest.TestCase):
         self.assertNotIn("useradd", self.install("--method tar").stdout)
         self.assertEqual((etc / "logrotate.d/tutti").read_text(), "changed\n")
         self.assertIn("ExecStart=/usr/local/bin/tuttid ", unit.read_text())
+        # The programs of systemd may be there although another one has started the system.
+        self.systemd.rmdir()
+        reloads = self.ran()
+        self.install("--method tar")
+        self.assertEqual(self.ran(), reloads)
 
     def user_of(self, etc):
         """The shell of the user tutti, if there is one."""
@@ -827,7 +832,7 @@ class Installation(unittest.TestCase):
             self.assertIn(f"its repository of packages ({method}) is added", done.stdout)
 
     def system(self):
-        """Root installs on a system with an `/etc` and an empty `/usr/local` of its own, whose package managers and systemd only note their words."""
+        """Root installs on a system with an `/etc`, a `/run` and an empty `/usr/local` of its own, whose package managers and systemd only note their words."""
         etc = Path(tempfile.mkdtemp(dir=fixture.work)) / "etc"
         run("cp", "-a", "/etc", etc)
         for name in ("passwd", "group", "shadow", "gshadow"):
@@ -837,11 +842,13 @@ class Installation(unittest.TestCase):
         (etc / "logrotate.d/tutti").unlink(missing_ok=True)
         self.local = etc.parent / "local"
         self.local.mkdir()
+        self.systemd = etc.parent / "run/systemd/system"
+        self.systemd.mkdir(parents=True)
         for folder in ("apk", "yum.repos.d"):
             (etc / folder).mkdir(exist_ok=True)
         (etc / "apk/repositories").write_text("https://alpine.example/main\n")
         (etc / "apt/sources.list.d/tutti.sources").write_text("of another address\n")
-        self.as_user = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount --bind "$0/etc" /etc && mount --bind "$0/local" /usr/local && exec "$@"', etc.parent]
+        self.as_user = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount --bind "$0/etc" /etc && mount --bind "$0/local" /usr/local && mount --bind "$0/run" /run && exec "$@"', etc.parent]
         if run(*self.as_user, "true", check=False).returncode:
             self.skipTest("this machine allows no mount namespace")
         managers = self.home / "managers"
