@@ -388,7 +388,7 @@ def places_of_publication_are_one():
             assert found, f"{page}: it does not name `{own}`"
             for place, of_version in found:
                 assert place == own, f"{page}: it names `{place}`, and not `{own}`"
-                assert not of_version or of_version.split("-")[0] in ("VERSION", version()), f"{page}: it names version {of_version} at `{own}`, and not {version()}"
+                assert not of_version or any(of_version == one or of_version.startswith(f"{one}-") for one in ("VERSION", version())), f"{page}: it names version {of_version} at `{own}`, and not {version()}"
 
 
 # Where users read what images there are, and where releases are.

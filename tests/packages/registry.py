@@ -100,7 +100,7 @@ def verify(listed, name):
     section = (ROOT / "VERIFY.md").read_text(encoding="utf-8").partition("\n## Container images\n")[2].partition("\n## ")[0]
     lines = [line[2:] for block in re.findall(r"^```console\n(.*?)^```", section, re.M | re.S) for line in block.splitlines() if line.startswith("$ ")]
     script = "\n".join(lines)
-    for old, new in [("REGISTRY", REMOTE), ("tutti-0.1.0-images.txt", listed.name), ("0.1.0-php8.2", name), ("docker ", f"{shlex.join(PODMAN)} ")]:
+    for old, new in [("REGISTRY", REMOTE), (f"tutti-{version()}-images.txt", listed.name), (f"{version()}-php8.2", name), ("docker ", f"{shlex.join(PODMAN)} ")]:
         assert old in script, f"VERIFY.md: no `{old}` in {script}"
         script = script.replace(old, new)
     return run("bash", "-euo", "pipefail", "-c", script, cwd=listed.parent, check=False)
