@@ -49,6 +49,14 @@ PLACEHOLDERS = {
     ],
     "https://tutti.invalid": ["Cargo.toml", "packaging/debian/control.in"],
 }
+# Where each is found. Other places repeat the first of their line, which entrypoint.py compares.
+PRESENT = {
+    "SECURITY.md": r"\b([\w.+-]+@[\w.-]+\w)",
+    "packaging/install.sh": r"^address=(.*)$",
+    "packaging/image/tags.toml": r'^registry = "([^/"]+)',
+    "Cargo.toml": r'^repository = "(https?://[^/"]+)',
+    "packaging/debian/control.in": r"^Homepage: (https?://[^/\s]+)",
+}
 
 
 def run(*words, check=True, **settings):
@@ -56,6 +64,11 @@ def run(*words, check=True, **settings):
     if check and done.returncode:
         raise AssertionError(f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done
+
+
+def present(place, pattern=None):
+    """What is in a file of the source in place of a placeholder: the placeholder itself until the maintainers have filled it in."""
+    return re.search(pattern or PRESENT[place], (ROOT / place).read_text(encoding="utf-8"), re.M)[1]
 
 
 def change(path, old, new, count=1):
@@ -165,9 +178,10 @@ class Fixture:
         self.filled = {name: self.address if "releases" in name else name.replace(".invalid", ".example") for name in PLACEHOLDERS}
         for name, places in PLACEHOLDERS.items():
             for place in places:
-                change(self.clone / place, name, self.filled[name], -1)
-        change(self.clone / "packaging/install.sh", "\nkey=\n", f"\nkey={self.public_key}\n")
-        change(self.clone / "packaging/debian/control.in", "maintainers@tutti.example", "maintainers@localhost")
+                change(self.clone / place, present(place if place in PRESENT else places[0]), self.filled[name], -1)
+        install, control = "packaging/install.sh", "packaging/debian/control.in"
+        change(self.clone / install, present(install, r"^(key=.*)$"), f"key={self.public_key}")
+        change(self.clone / control, present(control, r"^Maintainer: .*<(.*)>$"), "maintainers@localhost")
         text = (self.clone / "CHANGELOG.md").read_text(encoding="utf-8")
         (self.clone / "CHANGELOG.md").write_text(re.sub(rf"^(## {re.escape(VERSION)}), .*$", r"\1, 2026-01-02", text, flags=re.M), encoding="utf-8")
         (self.clone / "docs/security/TUTTI-2026-0001.json").write_text("{}")
