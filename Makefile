@@ -148,7 +148,6 @@ test-steps:
 	$(call IN,models) "the simulator" $(MAKE) --no-print-directory sim SEEDS=1-250
 	$(call IN,models) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
-	$(call IN,fleet) --after $(PROGRAMS) "pairs of capabilities" $(MAKE) --no-print-directory test-pairs
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	@$(MAKE) --no-print-directory -j2 --output-sync=target steps-real steps-packages
 
