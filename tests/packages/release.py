@@ -67,7 +67,7 @@ def run(*words, check=True, **settings):
 
 
 def present(place, pattern=None):
-    """What is in a file of the source in place of a placeholder: the placeholder itself until the maintainers have filled it in."""
+    """Returns the value in a file of the source: the placeholder, until the maintainers have filled it in."""
     return re.search(pattern or PRESENT[place], (ROOT / place).read_text(encoding="utf-8"), re.M)[1]
 
 
