@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the router's instructions for one request, by callgrind: `bench/instructions.py [--dist DIST] [--beside OTHER]`.
 
-Times drift on a shared machine, instructions do not: the same build gives the same figure within a percent. One connection sends all
+Times drift on a shared machine more than instructions do, but runs of one build have differed by up to a fifth: compare medians of several runs. One connection sends all
 requests, one after another, or in 100 streams for HTTP/2; the figure is the difference between two runs, so that start and configuration do not count.
 
 The router runs in valgrind by way of a copy of the program that has another path of the same length where main looks for itself
