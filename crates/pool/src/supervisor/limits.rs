@@ -156,8 +156,8 @@ impl Supervisor {
         }
         let late = |worker: &Worker| is_done(worker) && now >= worker.since + OWN_END;
         let surplus = self.table.count(late).saturating_sub(most);
-        self.end_oldest(surplus, now, late, "more than `processes` are draining");
-        self.wake_for_late(now, is_done, wake);
+        let why = "more than `processes` are draining";
+        self.end_oldest(surplus, now, is_done, why, wake);
     }
 
     /// Makes room for `count` workers in the segment of a prototype, whose numbers are all in use: ends the time of the workers that have
@@ -171,35 +171,30 @@ impl Supervisor {
         let ending =
             |worker: &Worker| is_in_it(worker) && worker.is_leaving() && !worker.is_draining();
         let missing = count.saturating_sub(self.table.count(ending));
-        let now = now();
         let draining = |worker: &Worker| is_in_it(worker) && worker.is_draining();
-        let late = |worker: &Worker| draining(worker) && now >= worker.since + OWN_END;
-        self.end_oldest(missing, now, late, "another process needs its place");
-        self.wake_for_late(now, draining, wake);
+        let why = "another process needs its place";
+        self.end_oldest(missing, now(), draining, why, wake);
     }
 
-    /// Wakes up when the next of those workers for which `is_meant` holds has been draining for [`OWN_END`].
-    fn wake_for_late(&self, now: Instant, is_meant: impl Fn(&Worker) -> bool, wake: &mut Wake) {
-        let meant = self.table.workers.iter().filter(|worker| is_meant(worker));
-        let ends = meant.map(|worker| worker.since + OWN_END);
-        if let Some(next) = ends.filter(|end| *end > now).min() {
-            wake.at(next);
-        }
-    }
-
-    /// Ends the time of those `count` workers for which `is_meant` holds that have been draining for the longest time.
+    /// Ends the time of those `count` draining workers for which `is_meant` holds that have been draining for the longest time, and for
+    /// longer than [`OWN_END`]; wakes up when that is over for the next.
     fn end_oldest(
         &mut self,
         count: u32,
         now: Instant,
         is_meant: impl Fn(&Worker) -> bool,
         why: &str,
+        wake: &mut Wake,
     ) {
-        let workers = self.table.workers.iter().enumerate();
-        let mut oldest: Vec<_> = workers
-            .filter(|(_, worker)| is_meant(worker))
-            .map(|(index, worker)| (worker.since, index))
-            .collect();
+        let mut oldest = Vec::new();
+        for (index, worker) in self.table.workers.iter().enumerate() {
+            let end = worker.since + OWN_END;
+            match is_meant(worker) {
+                true if now < end => wake.at(end),
+                true => oldest.push((worker.since, index)),
+                false => {}
+            }
+        }
         oldest.sort_unstable();
         for (_, index) in oldest.into_iter().take(count as usize) {
             self.end_time_of(index, now, why);
