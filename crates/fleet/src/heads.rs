@@ -42,25 +42,8 @@ impl Follower for Heads {
         self.node.found(server);
     }
 
+    /// Applies the document that the heads select.
     async fn process(&mut self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
-        self.bring(entries).await
-    }
-
-    fn lost(&mut self, error: FleetStoreError) {
-        self.node.lost(&error.message);
-        if self.was_there.replace(false) != Some(false) {
-            let text = format!(
-                "cannot reach the configuration source; the current configuration stays in force: {}",
-                error.message
-            );
-            self.log.line(Level::Warn, &text);
-        }
-    }
-}
-
-impl Heads {
-    /// Applies the document that the heads select. Returns the pause after which to try again.
-    async fn bring(&mut self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
         let heads: BTreeMap<String, Rollout> = read_all(entries, HEADS);
         let node = &self.node;
         if let Some(selector) = unreadable(entries, &heads, &node.labels) {
@@ -104,6 +87,19 @@ impl Heads {
         Ok(self.apply(version, selector, text).await)
     }
 
+    fn lost(&mut self, error: FleetStoreError) {
+        self.node.lost(&error.message);
+        if self.was_there.replace(false) != Some(false) {
+            let text = format!(
+                "cannot reach the configuration source; the current configuration stays in force: {}",
+                error.message
+            );
+            self.log.line(Level::Warn, &text);
+        }
+    }
+}
+
+impl Heads {
     /// Applies a document. Returns the pause after which to try again.
     async fn apply(
         &mut self,
