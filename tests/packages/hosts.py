@@ -58,6 +58,12 @@ class Everything:
         yield self.is_removed()
         yield self.comes_back()
 
+    def install(self, *names):
+        return self.ask(f"{self.INSTALL} {' '.join(names)}")
+
+    def remove(self, *names):
+        return self.ask(f"{self.REMOVE} {' '.join(names)}")
+
     def names(self):
         """The packages of this version besides `tutti`, without hosts of a Python that is not here."""
         return [name for name in self.published() if name != "tutti" and not (name.startswith("tutti-python") and name != f"tutti-python{PYTHON}")]
@@ -186,6 +192,7 @@ class Everything:
 class RpmPackages(Everything):
     """With dnf. Debian's languages are installed, and packages without files say so to rpm."""
 
+    INSTALL, REMOVE = "install", "remove"
     LANGUAGES = "nodejs default-jre-headless libpython3.11 python3.11 gcc libc6-dev createrepo-c"
     # Java 11 is too old, and Fedora's and RHEL's of that number say so in this way.
     STAND_INS = {
@@ -205,12 +212,6 @@ printf '%s\n' '[stand-ins]' name=stand-ins baseurl=file:///root/stand-ins gpgche
     def ask(self, words, check=True):
         done = self.run(self.quietly(f"dnf {words}"), check=check)
         return done.stdout + done.stderr
-
-    def install(self, *names):
-        return self.ask("install " + " ".join(names))
-
-    def remove(self, *names):
-        return self.ask("remove " + " ".join(names))
 
     def is_refused_without_languages(self):
         needs = {"tutti-node": "nodejs(engine) >= 18", "tutti-java": "java-headless >= 1:17"}
@@ -277,6 +278,7 @@ printf '%s\n' '[stand-ins]' name=stand-ins baseurl=file:///root/stand-ins gpgche
 class ApkPackages(Everything):
     """With apk, which has no place for what is done once at the end: each host replaces the running server."""
 
+    INSTALL, REMOVE = "add", "del"
     JAVA_HOME = "/usr/lib/jvm/java-17-stand-in"
     # The part of a virtual machine that /usr/lib/tutti/java-archives needs.
     VIRTUAL_MACHINE = """#!/bin/sh
@@ -311,12 +313,6 @@ done
         said = done.stdout + done.stderr
         assert "script exited" not in said, said
         return said
-
-    def install(self, *names):
-        return self.ask("add " + " ".join(names))
-
-    def remove(self, *names):
-        return self.ask("del " + " ".join(names))
 
     def is_refused_without_languages(self):
         needs = {"tutti-node": "nodejs", "tutti-java": "java-jre-headless"}
